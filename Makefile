@@ -1,0 +1,40 @@
+# Two commands do the work: `make repro` runs the pipeline, `make test` runs the tests. Both set up what they need first.
+PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || echo python3)
+# The CPU build is enough for the default profile. Another build: make setup TORCH=torch==2.13.0+cu130 TORCH_ARGS="--index-url ..."
+TORCH ?= torch==2.13.0
+TORCH_ARGS ?=
+BIN := .venv/bin
+PIP := -m pip install -q --disable-pip-version-check
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+export DVC_NO_ANALYTICS := 1
+export DO_NOT_TRACK := 1
+
+.PHONY: setup repro test check bench
+
+setup: .venv/ready .venv-bfcl/ready
+
+.venv/ready: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python $(PIP) $(TORCH) $(TORCH_ARGS)
+	$(BIN)/python $(PIP) -e '.[dev,mcp]'
+	touch $@
+
+# The official checkers pin old packages and run text that a model wrote: they live in an environment of their own.
+.venv-bfcl/ready: slca/benchmarks/bfcl/requirements.txt
+	$(PYTHON) -m venv .venv-bfcl
+	.venv-bfcl/bin/python $(PIP) --no-deps -r $<
+	touch $@
+
+repro: setup
+	$(BIN)/python -m flows.pipeline
+
+test: setup check
+	$(BIN)/python -m pytest -m "slow or not slow"
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy slca
+
+bench: setup
+	$(BIN)/python -m pytest tests/benches --benchmark-only -m "slow or not slow"

@@ -1,0 +1,3 @@
+from slca.cli import main
+
+main()

@@ -1,0 +1,1 @@
+"""BFCL, scored by its official package in an environment and a process of its own; ``harness`` is what others call."""

@@ -1,0 +1,122 @@
+"""The command line: one subcommand per stage, with the stage's name. Stages are imported when called, so `--help` is quick."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from slca import params as p
+from slca.errors import SlcaError
+
+app = typer.Typer(
+    help="Segment-locked credit assignment for tool-calling RL. One subcommand per pipeline stage.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+ParamsFile = Annotated[Path, typer.Option("--params", help="Parameter file.")]
+DEFAULT = Path("params.yaml")
+
+
+@app.command()
+def schemas(params: ParamsFile = DEFAULT) -> None:
+    """Tool catalog and imported lists -> data/schemas.parquet."""
+    from slca.sgls.stage import run
+
+    run(p.load(params))
+
+
+@app.command()
+def tasks(params: ParamsFile = DEFAULT) -> None:
+    """Schemas -> data/tasks/{train,test,unseen_tools}.parquet."""
+    from slca.tasks.stage import run
+
+    run(p.load(params))
+
+
+@app.command()
+def warmstart(params: ParamsFile = DEFAULT) -> None:
+    """Train tasks -> models/warmstart, a small model trained on demonstrations."""
+    from slca.policy.warmstart import run
+
+    run(p.load(params))
+
+
+@app.command()
+def rollouts(params: ParamsFile = DEFAULT) -> None:
+    """The warm start's groups of rollouts -> data/rollouts/part-*.parquet."""
+    from slca.rollouts.stage import run
+
+    run(p.load(params))
+
+
+@app.command()
+def rewards(params: ParamsFile = DEFAULT) -> None:
+    """HierR scores of the rollouts -> data/rewards.parquet, reports/rewards.json."""
+    from slca.hierr.stage import run
+
+    run(p.load(params))
+
+
+@app.command()
+def train(
+    method: Annotated[str, typer.Option(help="A name in train.methods.")],
+    seed: Annotated[int, typer.Option(help="A seed in train.seeds.")],
+    params: ParamsFile = DEFAULT,
+) -> None:
+    """One training run -> models/<method>-<seed>, its records, and its learning curve."""
+    from slca.training.stage import run
+
+    run(p.load(params), method, seed)
+
+
+@app.command()
+def evaluate(
+    method: Annotated[str, typer.Option(help="A name in train.methods, or warmstart.")],
+    seed: Annotated[int | None, typer.Option(help="A seed in train.seeds; none for warmstart.")] = None,
+    params: ParamsFile = DEFAULT,
+) -> None:
+    """One checkpoint on held-out tasks and BFCL -> reports/evaluation/<method>-<seed>.json."""
+    from slca.benchmarks.stage import run
+
+    run(p.load(params), method, seed)
+
+
+@app.command()
+def report(params: ParamsFile = DEFAULT) -> None:
+    """All results -> reports/results.md, results.json and figures."""
+    from slca.report.stage import run
+
+    run(p.load(params))
+
+
+@app.command()
+def profile(
+    name: Annotated[str, typer.Argument(help="A profile; `default` holds every parameter at its default.")],
+    write: Annotated[bool, typer.Option("--write", help="Replace params.yaml instead of printing.")] = False,
+) -> None:
+    """Print a complete params.yaml for a profile, or put it in place."""
+    from slca.files import write_text
+
+    text = p.to_yaml(p.of_profile(name))
+    if write:
+        write_text(DEFAULT, text)
+    else:
+        typer.echo(text, nl=False)
+
+
+def main() -> None:
+    """Entry point. A user's mistake is one sentence and the error's exit code; a defect keeps its traceback."""
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    try:
+        app()
+    except SlcaError as error:
+        sys.stderr.write(f"slca: {error}\n")
+        raise SystemExit(error.exit_code) from None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+"""Which token hears of which reward (method sections 1, 2 and 4).
+
+    labels (segments) -> rewards in groups (group) -> guarded rewards (guard) -> a rule (METHODS) -> tokens (spread)
+
+A rule is complete: it applies the omission guard itself. So credit for a batch is two lines:
+
+    advantages = METHODS[name](groups_from_rewards(rewards, labels), Settings.from_params(params.train))
+    per_token = spread(advantages, labels, rollout_ids)
+"""
+
+from slca.credit.contamination import contamination, contamination_of
+from slca.credit.group import Groups, groups_from_rewards
+from slca.credit.guard import guarded
+from slca.credit.methods import METHODS
+from slca.credit.rule import Rule, SegmentAdvantages, Settings
+from slca.credit.segments import label_turn, relabel_last_run
+from slca.credit.signal import signal
+from slca.credit.spread import spread
+
+__all__ = [
+    "METHODS",
+    "Groups",
+    "Rule",
+    "SegmentAdvantages",
+    "Settings",
+    "contamination",
+    "contamination_of",
+    "groups_from_rewards",
+    "guarded",
+    "label_turn",
+    "relabel_last_run",
+    "signal",
+    "spread",
+]

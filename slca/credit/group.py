@@ -1,0 +1,115 @@
+"""The input of every credit rule: two rewards per rollout, grouped by task, and the statistics inside a group.
+
+One row per rollout (a trajectory, however many turns it took), B rows in all. In training with several processes these are
+the gathered rows, since a group may span processes; each process then keeps its own rows of the result.
+
+Masking: a rollout with a reward that could not be computed (judge or simulator failure) is masked as a whole. It is no member of
+any mean or deviation and its advantages are 0; it never counts as reward 0. Masking the rollout, not only the reward that is
+missing, gives every rule the same members, with a sum of rewards or without. Its tokens stay in the loss's denominator.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slca.errors import DataError
+from slca.records import Reward, Segment
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """B rollouts, each field (B,).
+
+    group: which rollouts belong to one task. tool, summary: the rewards R_tool and R_sum, NaN exactly where not scorable.
+    has_tool, has_summary: the rollout has tokens of that segment. needs_call: the task does. opened_call: the rollout opened
+    a call marker, well-formed or not. Raises DataError where the fields do not fit together.
+    """
+
+    group: Rows
+    tool: Floats
+    summary: Floats
+    has_tool: Bools
+    has_summary: Bools
+    scorable: Bools
+    needs_call: Bools
+    opened_call: Bools
+
+    def __post_init__(self) -> None:
+        shapes = {name: np.shape(values) for name, values in vars(self).items()}
+        if set(shapes.values()) != {(len(self.group),)} or not len(self.group):
+            raise DataError(f"Groups need fields of one shape (B,) with B at least 1, not {shapes}; pass one row per rollout.")
+        for name, rewards in (("tool", self.tool), ("summary", self.summary)):
+            wrong = np.flatnonzero(~np.where(self.scorable, np.isfinite(rewards), np.isnan(rewards)))
+            if wrong.size:
+                row = int(wrong[0])
+                raise DataError(
+                    f"Groups row {row}: {name} is {float(rewards[row])} where scorable is {bool(self.scorable[row])}; "
+                    "a reward is a finite number where scorable and NaN where not."
+                )
+
+    def rows(self) -> Iterator[Rows]:
+        """The row numbers of each group in turn."""
+        for group in np.unique(self.group):
+            yield np.flatnonzero(self.group == group)
+
+
+def groups_from_rewards(rewards: Sequence[Reward], labels: Sequence[Sequence[int]]) -> Groups:
+    """The rollouts that ``rewards`` score, in that order, grouped by task id; ``labels[i]`` are the token labels of the i-th.
+
+    A reward that is None or not finite, or a reason to mask, masks the rollout. Raises DataError for unequal lengths and for a
+    rollout that occurs twice (turns of a trajectory are not members of their own).
+    """
+    if len(rewards) != len(labels):
+        raise DataError(f"There are {len(rewards)} rewards but labels of {len(labels)} rollouts; pass one of each per rollout.")
+    seen: set[str] = set()
+    for reward in rewards:
+        if reward.rollout_id in seen:
+            raise DataError(f"Rollout {reward.rollout_id!r} has two rewards; a trajectory enters its group once.")
+        seen.add(reward.rollout_id)
+    numbers = {task_id: number for number, task_id in enumerate(dict.fromkeys(reward.task_id for reward in rewards))}
+    scores = np.array([(reward.tool_score, reward.summary_score) for reward in rewards], dtype=np.float64).reshape(-1, 2)
+    scorable = np.isfinite(scores).all(axis=1) & np.array([not reward.masked for reward in rewards], dtype=np.bool_)
+    scores[~scorable] = np.nan
+    return Groups(
+        group=np.array([numbers[reward.task_id] for reward in rewards], dtype=np.int64),
+        tool=scores[:, 0],
+        summary=scores[:, 1],
+        has_tool=np.array([Segment.TOOL in row for row in labels], dtype=np.bool_),
+        has_summary=np.array([Segment.SUMMARY in row for row in labels], dtype=np.bool_),
+        scorable=scorable,
+        needs_call=np.array([reward.needs_call for reward in rewards], dtype=np.bool_),
+        opened_call=np.array([reward.opened_call for reward in rewards], dtype=np.bool_),
+    )
+
+
+def deviations(values: Floats) -> tuple[Floats, float]:
+    """Distances (n,) of ``values`` (n,) from their mean, and their unbiased standard deviation; all 0 for fewer than two values.
+
+    The values are first measured from the smallest: equal values are then at distance 0 exactly, which (n * x) / n = x
+    would not give, and a constant added to all of them is gone before anything is rounded. ``fsum`` rounds once,
+    so the order of the values does not matter to the last bit.
+    """
+    if len(values) < 2:
+        return np.zeros(len(values)), 0.0
+    offsets = values - values.min()
+    distances = offsets - math.fsum(offsets) / len(values)
+    return distances, math.sqrt(math.fsum(distances**2) / (len(values) - 1))
+
+
+def within_groups(groups: Groups, values: Floats, counted: Bools) -> tuple[Floats, Floats]:
+    """``deviations`` of ``values`` (B,) in each group, over its counted rows: distances (B,) and the group's deviation (B,).
+
+    Both are 0 in rows that are not counted and in groups with fewer than two counted rows.
+    """
+    distances, deviation = np.zeros(len(values)), np.zeros(len(values))
+    for rows in groups.rows():
+        members = rows[counted[rows]]
+        distances[members], deviation[members] = deviations(values[members])
+    return distances, deviation

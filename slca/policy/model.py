@@ -1,0 +1,69 @@
+"""A policy: a causal language model, its chat format, and the version that its rollouts carry."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
+
+from slca import params as p
+from slca.chat import ChatFormat
+from slca.errors import DataError
+from slca.files import file_digest
+
+
+@dataclass(frozen=True)
+class Policy:
+    """model: a causal LM in evaluation mode. version: names the weights (digest of the file, or run and step in training)."""
+
+    model: Any
+    format: ChatFormat
+    version: str
+
+    @property
+    def max_positions(self) -> int:
+        return int(self.model.config.max_position_embeddings)
+
+
+def set_threads(threads: int) -> None:
+    """One place sets torch's threads: their number is part of what makes results repeatable."""
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    torch.set_num_threads(threads)
+    torch.use_deterministic_algorithms(True, warn_only=True)
+
+
+def new_model(warmstart: p.Warmstart, vocab_size: int, pad_id: int, end_id: int) -> Any:
+    """A freshly initialised Llama. Seeded by the caller through torch.manual_seed."""
+    config = LlamaConfig(
+        vocab_size=vocab_size,
+        hidden_size=warmstart.hidden_size,
+        intermediate_size=int(warmstart.hidden_size * 8 / 3) // 8 * 8,
+        num_hidden_layers=warmstart.layers,
+        num_attention_heads=warmstart.heads,
+        num_key_value_heads=warmstart.heads,
+        max_position_embeddings=warmstart.max_positions,
+        tie_word_embeddings=True,
+        pad_token_id=pad_id,
+        bos_token_id=None,
+        eos_token_id=end_id,
+        attn_implementation="sdpa",
+    )
+    return LlamaForCausalLM(config)
+
+
+def load_policy(folder: Path) -> Policy:
+    """The policy saved in ``folder``. Raises DataError that names what is missing."""
+    weights = folder / "model.safetensors"
+    for file in (folder / "config.json", folder / "tokenizer.json", weights):
+        if not file.exists():
+            raise DataError(f"{file} does not exist; run the stage that writes the model folder {folder}.")
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        model = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True, dtype=torch.float32)
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise DataError(f"{folder} does not hold a model that can be loaded ({reason}); run its stage again.") from None
+    model.eval()
+    return Policy(model, ChatFormat(tokenizer), file_digest(weights)[:16])

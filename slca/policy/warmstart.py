@@ -1,0 +1,79 @@
+"""The `warmstart` stage: a small Llama trained from nothing on demonstrations, by TRL's SFTTrainer.
+
+Why this size: the default model must be trained, rolled out and improved within minutes on two CPU cores, and still have to choose
+among tools and copy values that it has never seen. Loss is on assistant tokens only.
+"""
+
+from pathlib import Path
+
+import torch
+from datasets import Dataset
+from trl import SFTConfig, SFTTrainer
+
+from slca import params as p
+from slca.chat import ChatFormat
+from slca.files import replacing
+from slca.policy.demonstrations import conversations, demonstrations
+from slca.policy.model import new_model, set_threads
+from slca.policy.tokenizer import train_tokenizer
+from slca.progress import ProgressBar, quiet
+from slca.tables import read_tasks
+from slca.work import MarkComplete, fingerprint, last_checkpoint, open_work, publish
+
+_TOKENIZER_TASKS = 1000
+
+
+def run(params: p.Params, root: Path = Path(".")) -> None:
+    """data/tasks/train.parquet -> models/warmstart (safetensors, tokenizer, configuration)."""
+    settings = params.warmstart
+    set_threads(params.execution.threads)
+    source = root / "data" / "tasks" / "train.parquet"
+    mark = fingerprint([settings.model_dump(), params.simulator.model_dump(), params.execution.threads], [source])
+    work = open_work(root, "warmstart", mark)
+    tasks = read_tasks(source)
+    tokenizer = train_tokenizer(conversations(tasks[:_TOKENIZER_TASKS], params.simulator), settings.vocab_size)
+    chat = ChatFormat(tokenizer)
+    examples = demonstrations(tasks, params, chat)
+    dataset = Dataset.from_dict(
+        {"input_ids": [list(e.ids) for e in examples], "completion_mask": [list(e.mask) for e in examples]}
+    )
+    torch.manual_seed(settings.seed)
+    model = new_model(settings, len(tokenizer), chat.pad_id, chat.end_id)
+    config = SFTConfig(
+        output_dir=str(work / "checkpoints"),
+        seed=settings.seed,
+        data_seed=settings.seed,
+        num_train_epochs=settings.epochs,
+        per_device_train_batch_size=settings.batch_size,
+        learning_rate=settings.learning_rate,
+        lr_scheduler_type="cosine",
+        warmup_steps=50,
+        weight_decay=0.01,
+        adam_beta2=0.98,
+        max_grad_norm=1.0,
+        max_length=settings.max_positions,
+        completion_only_loss=True,
+        train_sampling_strategy="group_by_length",
+        gradient_checkpointing=False,
+        bf16=False,
+        use_cpu=True,
+        save_steps=settings.checkpoint_steps,
+        save_total_limit=2,
+        logging_steps=20,
+        report_to=[],
+        disable_tqdm=True,
+    )
+    trainer = SFTTrainer(
+        model=model,
+        args=config,
+        train_dataset=dataset,
+        processing_class=tokenizer,
+        callbacks=[MarkComplete(), ProgressBar("warm start")],
+    )
+    quiet(trainer)
+    checkpoint = last_checkpoint(work / "checkpoints")
+    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    with replacing(work / "model") as folder:
+        trainer.model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+    publish(work, {"model": root / "models" / "warmstart"})

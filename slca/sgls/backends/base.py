@@ -1,0 +1,36 @@
+"""What a backend is asked, and what it must offer."""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from slca.records import Json
+
+
+@dataclass(frozen=True)
+class Request:
+    """One value wanted under ``schema``.
+
+    subject: what the value is about, ``[tool, arguments]`` or ``[entity, record id]``; it alone, with the seed, decides the
+    answer of a backend without a model, so that other changes of state do not change it. arguments: of the call. state: what is
+    known, the whole state or the one record. repair: 0, then 1, 2, ... for each answer that was refused, with the last one's
+    ``problem``.
+    """
+
+    schema: dict[str, Any]
+    subject: Json
+    arguments: dict[str, Json]
+    state: Json
+    seed: int
+    repair: int = 0
+    problem: str = ""
+
+
+class Backend(Protocol):
+    """Fills values. name, model and prompt_version enter the cache's key: change prompt_version with whatever changes answers."""
+
+    name: str
+    model: str
+    prompt_version: str
+
+    def fill(self, request: Request) -> Json:
+        """A JSON value meant to validate against ``request.schema``; the caller checks it and may ask again."""

@@ -1,0 +1,81 @@
+"""A short string that a regular expression matches; look-around and back references are left out."""
+
+import importlib
+import random
+import re
+import string
+from typing import Any
+
+# The parser of the standard library's re module: private, but present under this name in every Python this package allows.
+_PARSER: Any = importlib.import_module("re._parser")
+
+_CHARACTERS = string.ascii_lowercase + string.ascii_uppercase + string.digits + "-_. " + string.punctuation
+_CATEGORIES = {
+    "CATEGORY_DIGIT": r"[0-9]",
+    "CATEGORY_NOT_DIGIT": r"[^0-9]",
+    "CATEGORY_SPACE": r" ",
+    "CATEGORY_NOT_SPACE": r"\S",
+    "CATEGORY_WORD": r"[A-Za-z0-9_]",
+    "CATEGORY_NOT_WORD": r"[^A-Za-z0-9_]",
+}
+
+
+def matching(pattern: str, rng: random.Random, length: int = 0) -> str | None:
+    """A string in which ``pattern`` is found, repeats drawn so that ``length`` characters are in reach; None if that fails."""
+    try:
+        return "".join(_node(op, argument, rng, length) for op, argument in _PARSER.parse(pattern))
+    except (re.error, _Unsupported):
+        return None
+
+
+class _Unsupported(Exception):
+    pass
+
+
+def _node(op: Any, argument: Any, rng: random.Random, length: int) -> str:
+    match str(op):
+        case "LITERAL":
+            return chr(argument)
+        case "NOT_LITERAL":
+            return rng.choice([c for c in _CHARACTERS if ord(c) != argument])
+        case "ANY":
+            return rng.choice(string.ascii_lowercase)
+        case "IN":
+            return rng.choice(_class_members(argument))
+        case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT":
+            least, most, body = argument
+            count = least + rng.randrange(min(most - least, max(3, length - least)) + 1)
+            return "".join(_node(node[0], node[1], rng, length) for _ in range(count) for node in body)
+        case "SUBPATTERN":
+            return "".join(_node(node[0], node[1], rng, length) for node in argument[3])
+        case "ATOMIC_GROUP":
+            return "".join(_node(node[0], node[1], rng, length) for node in argument)
+        case "BRANCH":
+            return "".join(_node(node[0], node[1], rng, length) for node in rng.choice(argument[1]))
+        case "AT":
+            return ""  # anchors and word boundaries; a string that they refuse is drawn again by the caller
+        case _:
+            raise _Unsupported
+
+
+def _class_members(items: list[tuple[Any, Any]]) -> list[str]:
+    negated = str(items[0][0]) == "NEGATE"
+    tests = items[1:] if negated else items
+    members = [c for c in _CHARACTERS if any(_is_member(c, *test) for test in tests) is not negated]
+    if not members and not negated:  # characters beyond ASCII: the first of each range
+        members = [chr(argument[0] if str(op) == "RANGE" else argument) for op, argument in tests if str(op) != "CATEGORY"]
+    if not members:
+        raise _Unsupported
+    return [c for c in members if c.isalnum()] or members
+
+
+def _is_member(character: str, op: Any, argument: Any) -> bool:
+    match str(op):
+        case "LITERAL":
+            return ord(character) == int(argument)
+        case "RANGE":
+            return bool(argument[0] <= ord(character) <= argument[1])
+        case "CATEGORY":
+            return re.fullmatch(_CATEGORIES[str(argument)], character) is not None
+        case _:
+            raise _Unsupported

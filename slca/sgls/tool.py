@@ -1,0 +1,164 @@
+"""What a tool is: a name, a parameter schema, an output schema, and what calling it does to the service's state.
+
+A *behaviour* declares the effect of a call on records, so that the simulator executes it in code and a model is asked only for
+leaf values that the state does not define (method section 5, step 2). A tool without a behaviour is answered from its
+output schema alone.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+import jsonschema
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from slca.errors import ToolError
+
+NAME_PATTERN = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Condition(_Frozen):
+    """A search filter: keep records whose ``field`` stands in relation ``op`` to ``argument`` (absent arguments do not filter)."""
+
+    argument: str
+    field: str
+    op: Literal["eq", "le", "ge", "contains"] = "eq"
+
+
+class Copy(_Frozen):
+    """Create/update: the record named by ``argument`` must exist in ``entity``; its ``fields`` (source -> target) are copied over."""
+
+    argument: str
+    entity: str
+    fields: dict[str, str] = {}
+
+
+class Adjust(_Frozen):
+    """Add ``sign`` times the number in ``argument`` to ``field`` of the record that ``key`` names; a result below 0 is a conflict."""
+
+    entity: str
+    key: str
+    field: str
+    argument: str
+    sign: Literal[1, -1]
+
+
+class Behaviour(_Frozen):
+    """The effect of a call. Which fields matter depends on ``kind``:
+
+    * ``look_up``: the record of ``entity`` whose id is argument ``key``; not_found otherwise.
+    * ``search``: ``{result: [records]}``, all records that meet ``where``, in id order.
+    * ``create``: a new record from ``fields`` (argument -> record field), ``defaults`` and ``copies``; its id depends on
+      entity and content only, so the order of parallel creations does not change the end state.
+    * ``update``: sets ``fields`` (and ``defaults``, ``copies``) on the record that ``key`` names.
+    * ``delete``: removes the record that ``key`` names.
+    * ``compute``: ``function`` (a name in ``slca.sgls.compute.FUNCTIONS``) of the arguments; the state is not touched.
+
+    create, update and delete answer with the record (its id under ``id_field``). ``adjusts`` change numbers of other records.
+    Answers hold what the output schema lists, no more.
+    """
+
+    kind: Literal["look_up", "search", "create", "update", "delete", "compute"]
+    entity: str | None = None
+    id_field: str | None = None
+    key: str | None = None
+    result: str | None = None
+    where: tuple[Condition, ...] = ()
+    fields: dict[str, str] = {}
+    defaults: dict[str, Any] = {}
+    copies: tuple[Copy, ...] = ()
+    adjusts: tuple[Adjust, ...] = ()
+    function: str | None = None
+
+    @model_validator(mode="after")
+    def _complete(self) -> "Behaviour":
+        needs = {
+            "look_up": ("entity", "id_field", "key"),
+            "search": ("entity", "id_field", "result"),
+            "create": ("entity", "id_field"),
+            "update": ("entity", "id_field", "key"),
+            "delete": ("entity", "id_field", "key"),
+            "compute": ("function",),
+        }[self.kind]
+        missing = [name for name in needs if getattr(self, name) is None]
+        if missing:
+            raise ValueError(f"behaviour {self.kind} needs {', '.join(missing)}")
+        return self
+
+
+class Tool(_Frozen):
+    """One tool. ``parameters`` and ``output`` are JSON Schemas (draft 2020-12, or draft-07 where ``$schema`` says so).
+
+    An argument's schema may set ``x-compare`` (``case``, ``set``, or a number: the tolerance) to loosen HierR's comparison.
+    """
+
+    name: str
+    description: str = ""
+    parameters: dict[str, Any]
+    output: dict[str, Any] | None = None
+    behaviour: Behaviour | None = None
+    domain: str = ""
+    source: str = ""
+    held_out: bool = Field(default=False, description="kept for the unseen_tools split; never in a training task")
+
+    def to_json(self) -> dict[str, Any]:
+        return self.model_dump(mode="json", exclude_defaults=True)
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        return tuple(self.parameters.get("required", ()))
+
+    @property
+    def properties(self) -> dict[str, Any]:
+        return dict(self.parameters.get("properties", {}))
+
+
+def load_tool(definition: dict[str, Any], where: str) -> Tool:
+    """A checked tool from its JSON definition. Raises ToolError that names ``where``, the tool, the field and the fault."""
+    name = definition.get("name") if isinstance(definition, dict) else None
+    try:
+        tool = Tool.model_validate(definition)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"]) or "definition"
+        raise ToolError(f"{where}: tool {name!r}: field {field}: {first['msg']}.") from None
+    if not NAME_PATTERN.fullmatch(tool.name):
+        raise ToolError(
+            f"{where}: tool {name!r}: a name has 1 to 64 letters, digits, '_' or '-' and starts with a letter or '_'."
+        )
+    for field, schema in (("parameters", tool.parameters), ("output", tool.output)):
+        if schema is not None:
+            _check_schema(schema, f"{where}: tool {name!r}: {field}")
+    if tool.parameters.get("type") != "object":
+        raise ToolError(
+            f"{where}: tool {name!r}: parameters must be a schema of type 'object', not {tool.parameters.get('type')!r}."
+        )
+    return tool
+
+
+def load_tools(definitions: Iterable[dict[str, Any]], where: str) -> tuple[Tool, ...]:
+    """A checked tool list. Raises ToolError also for a name that occurs twice."""
+    tools = tuple(load_tool(definition, where) for definition in definitions)
+    refuse_duplicates(tools, where)
+    return tools
+
+
+def refuse_duplicates(tools: Sequence[Tool], where: str) -> None:
+    seen: set[str] = set()
+    for tool in tools:
+        if tool.name in seen:
+            raise ToolError(f"{where}: tool name {tool.name!r} occurs twice; rename one of them.")
+        seen.add(tool.name)
+
+
+def _check_schema(schema: dict[str, Any], where: str) -> None:
+    validator = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
+    try:
+        validator.check_schema(schema)
+    except jsonschema.SchemaError as error:
+        place = "/".join(str(part) for part in error.absolute_path) or "the top"
+        raise ToolError(f"{where} is not a valid JSON Schema: at {place}: {error.message}.") from None

@@ -1,0 +1,116 @@
+"""Work that survives being killed: a folder of partial results that belongs to exactly one computation.
+
+A stage that runs long keeps its shards or checkpoints under ``.slca/work/<name>``, outside of what DVC deletes before a
+run; the finished output is copied into place and appears by rename, and only then does the folder go. A fingerprint of parameters,
+inputs, code and package versions lies in the folder; if it differs, the folder is cleared, so stale partial results are never
+continued. One process at a time works in a folder; another waits for it.
+"""
+
+import fcntl
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from slca.errors import DataError
+from slca.files import digest, file_digest, read_json, replacing, write_json
+
+_PACKAGES = ("torch", "transformers", "trl", "tokenizers", "numpy")
+_COMPLETE = "complete"
+
+
+@cache
+def code_digest() -> str:
+    """Digest of this package's sources."""
+    root = Path(__file__).parent
+    return digest(*[[str(file.relative_to(root)), file_digest(file)] for file in sorted(root.rglob("*.py"))])
+
+
+def inputs_digest(paths: Sequence[Path]) -> str:
+    """Digest of files, and of all files in folders, by relative name and content."""
+    entries = []
+    for path in paths:
+        files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+        for file in files:
+            if not file.exists():
+                raise DataError(f"{file} does not exist; run the stage that writes it.")
+            entries.append([file.name, file_digest(file)])
+    return digest(*entries)
+
+
+def fingerprint(params: Any, inputs: Sequence[Path]) -> str:
+    """What a computation depends on, as one digest."""
+    return digest(params, inputs_digest(inputs), code_digest(), [version(package) for package in _PACKAGES])
+
+
+def open_work(root: Path, name: str, mark: str) -> Path:
+    """The work folder of the computation with fingerprint ``mark``, cleared unless it was left by this very computation.
+
+    Held by this process until it ends; waits while another process holds it.
+    """
+    folder = root / ".slca" / "work" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    _hold(folder.with_name(folder.name + ".lock"))
+    stored = folder / "fingerprint.json"
+    try:
+        if stored.exists() and read_json(stored) == mark:
+            return folder
+    except DataError:
+        pass  # a mark that cannot be read is no mark: start clean
+    shutil.rmtree(folder)
+    write_json(stored, mark)
+    return folder
+
+
+def publish(folder: Path, outputs: Mapping[str, Path]) -> None:
+    """Copy finished outputs (name in the work folder -> target) into place, then remove the work folder.
+
+    Copied, not moved: a kill between two outputs must leave everything here for the next run.
+    """
+    for name, target in outputs.items():
+        source = folder / name
+        with replacing(target) as temporary:
+            if source.is_dir():
+                shutil.copytree(source, temporary)
+            else:
+                shutil.copyfile(source, temporary)
+    (folder / "fingerprint.json").unlink()
+    shutil.rmtree(folder)
+
+
+_HELD: dict[Path, Any] = {}
+
+
+def _hold(path: Path) -> None:
+    if path in _HELD:
+        return
+    stream = path.open("w")
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        print(f"Another process works in {path.with_suffix('')}; waiting for it to end.", file=sys.stderr, flush=True)
+        fcntl.flock(stream, fcntl.LOCK_EX)
+    _HELD[path] = stream
+
+
+class MarkComplete(TrainerCallback):  # type: ignore[misc]
+    """Marks a checkpoint once all of its files are written: a kill while saving leaves one without the mark."""
+
+    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        (Path(args.output_dir) / f"checkpoint-{state.global_step}" / _COMPLETE).touch()
+
+
+def last_checkpoint(folder: Path) -> Path | None:
+    """The newest complete checkpoint in ``folder``; incomplete ones are removed."""
+    complete = []
+    for checkpoint in folder.glob("checkpoint-*"):
+        if (checkpoint / _COMPLETE).exists():
+            complete.append(checkpoint)
+        else:
+            shutil.rmtree(checkpoint)
+    return max(complete, key=lambda path: int(path.name.split("-")[1]), default=None)
