@@ -26,7 +26,7 @@ setup: .venv/ready .venv-bfcl/ready
 	touch $@
 
 repro: setup
-	$(BIN)/python -m flows.pipeline
+	$(BIN)/dvc repro
 
 test: setup check
 	$(BIN)/python -m pytest -m "slow or not slow"

@@ -28,7 +28,7 @@ import sys
 import time
 from contextlib import suppress
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 GRACE_SECONDS = 10.0
 """From SIGTERM to SIGKILL. Below the 30 s after which Prefect kills a flow's process that was told to stop."""

@@ -32,7 +32,7 @@ class Schemas(_Section):
 
 class Tasks(_Section):
     seed: int = 0
-    train: Positive = Field(default=2000, description="tasks in the training split")
+    train: Positive = Field(default=8000, description="tasks in the training split")
     test: Positive = Field(default=256, description="tasks with held-out phrasings and values")
     unseen_tools: Positive = Field(default=128, description="tasks on held-out tools")
     kinds: dict[Literal["single", "parallel", "chain", "distractors", "abstain", "missing"], Share] = Field(
@@ -58,17 +58,17 @@ class Simulator(_Section):
 
 class Warmstart(_Section):
     seed: int = 0
-    vocab_size: Annotated[int, Field(ge=320)] = 1024
-    hidden_size: Positive = 160
-    layers: Positive = 4
-    heads: Positive = 4
+    vocab_size: Annotated[int, Field(ge=320)] = 2048
+    hidden_size: Positive = 192
+    layers: Positive = Field(default=2, description="two are the fewest that can copy, and learn it soonest")
+    heads: Positive = 6
     max_positions: Positive = 1024
-    demonstrations: Positive = Field(default=8000, description="demonstrations, drawn from the train split")
-    corrupted: Share = Field(default=0.3, description="share of demonstrations with a planted mistake")
-    epochs: Positive = 2
-    batch_size: Positive = 32
-    learning_rate: Annotated[float, Field(gt=0)] = 2.0e-3
-    checkpoint_steps: Positive = Field(default=100, description="optimizer steps between checkpoints")
+    demonstrations: Positive = Field(default=12800, description="demonstrations, drawn from the train split")
+    corrupted: Share = Field(default=0.15, description="share of demonstrations with a planted mistake")
+    epochs: Positive = 1
+    batch_size: Positive = 8
+    learning_rate: Annotated[float, Field(gt=0)] = 4.0e-3
+    checkpoint_steps: Positive = Field(default=200, description="optimizer steps between checkpoints")
 
     @model_validator(mode="after")
     def _shape(self) -> "Warmstart":
@@ -94,9 +94,7 @@ class Rewards(_Section):
     hierr: Literal["strict", "paper"] = "strict"
     tool_reward: Literal["process", "outcome", "none"] = Field(default="process", description="none: the ablation w/o HierR")
     judge: Literal["rubric"] = "rubric"
-    judge_noise: Annotated[float, Field(ge=0)] = Field(
-        default=0.0, description="deviation of noise on the summary score"
-    )
+    judge_noise: Annotated[float, Field(ge=0)] = Field(default=0.0, description="deviation of noise on the summary score")
     success_threshold: Share = 0.9
     max_unscorable: Share = Field(default=0.2, description="stop when a larger share of rollouts cannot be scored")
 
@@ -162,7 +160,10 @@ class Params(_Section):
         if self.train.tasks_per_step > self.tasks.train:
             raise ValueError(f"train.tasks_per_step = {self.train.tasks_per_step} exceeds tasks.train = {self.tasks.train}")
         if self.rollouts.temperature != 1.0 and self.train.steps:
-            raise ValueError("rollouts.temperature must be 1.0 for training: any other value biases the importance ratio")
+            raise ValueError(
+                f"rollouts.temperature must be 1.0 for training, not {self.rollouts.temperature}: "
+                "any other value biases the importance ratio"
+            )
         for name in ("methods", "seeds"):
             values = getattr(self.train, name)
             if not values or len(set(values)) != len(values):

@@ -33,7 +33,8 @@ def beside(function: Callable[..., None], calls: Sequence[tuple[Any, ...]]) -> I
 def _watched(parent: int, function: Callable[..., None], arguments: tuple[Any, ...]) -> None:
     """End with the parent, even when that is killed; say nothing, since the terminal belongs to the parent's progress."""
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-    sys.stdout = sys.stderr = open(os.devnull, "w")
+    # Not given back at the end: a failure's traceback, printed after this function, would go to the terminal too.
+    sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     function(*arguments)
 
 

@@ -9,6 +9,7 @@ types vary from row to row.
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -47,34 +48,41 @@ _STRINGS = pa.list_(pa.field("element", pa.string(), nullable=False))
 
 @dataclass(frozen=True)
 class Contract:
-    """One kind of table: its Arrow schema, and checks over whole tables that return a fault sentence or None."""
+    """One kind of table: its Arrow schema, the column that names its rows, and checks that return a fault sentence or None."""
 
     name: str
     stage: str
     schema: pa.Schema
     values: pap.DataFrameSchema
+    key: str
     checks: tuple[Callable[[pa.Table], str | None], ...] = ()
     dictionary: tuple[str, ...] = ()
 
     def check(self, table: pa.Table, where: Path) -> pa.Table:
-        """``table`` itself if it keeps the contract. Raises DataError that names file, columns and faults."""
+        """``table`` itself if it keeps the contract. Raises DataError that names file, columns, faults and rows."""
         again = f"Run the stage '{self.stage}' again."
-        if table.schema.names != self.schema.names or table.schema.types != self.schema.types:
-            wrong = sorted(set(table.schema) ^ set(self.schema), key=str)
-            columns = ", ".join(str(field) for field in wrong[:4])
-            raise DataError(f"{where} is no {self.name} table (columns that differ: {columns}). {again}")
+        self.check_schema(table.schema, where)
         for field in self.schema:
             if not field.nullable and table[field.name].null_count:
                 raise DataError(f"{where}: column {field.name} has {table[field.name].null_count} missing values. {again}")
         try:
             self.values.validate(table, lazy=True)
         except pandera.errors.SchemaErrors as error:
-            faults = [f"{row['column'] or 'table'}: {row['check']}" for row in error.failure_cases.to_pylist()]
-            raise DataError(f"{where} breaks the {self.name} contract ({'; '.join(dict.fromkeys(faults))}). {again}") from None
-        for check in self.checks:
+            faults = "; ".join(_breaches(error.failure_cases.to_pylist(), table, self.key))
+            raise DataError(f"{where} breaks the {self.name} contract: {faults}. {again}") from None
+        complete = [_complete(field.name, self.key) for field in self.schema if pa.types.is_list(field.type)]
+        for check in (_unique(self.key), *complete, *self.checks):
             if fault := check(table):
                 raise DataError(f"{where} breaks the {self.name} contract: {fault}. {again}")
         return table
+
+    def check_schema(self, schema: pa.Schema, where: Path) -> None:
+        """Raises DataError where names or types of columns differ from the contract's."""
+        if schema.names != self.schema.names or schema.types != self.schema.types:
+            wrong = sorted(set(schema) ^ set(self.schema), key=str)
+            columns = ", ".join(str(field) for field in wrong[:4])
+            again = f"Run the stage '{self.stage}' again."
+            raise DataError(f"{where} is no {self.name} table (columns that differ: {columns}). {again}")
 
 
 def _columns(schema: pa.Schema, **checks: Any) -> pap.DataFrameSchema:
@@ -86,10 +94,44 @@ def _columns(schema: pa.Schema, **checks: Any) -> pap.DataFrameSchema:
     )
 
 
-def _offenders(table: pa.Table, bad: pa.Array, id_column: str, fault: str) -> str | None:
+def _offenders(table: pa.Table, bad: pa.Array, key: str, fault: str) -> str | None:
     """A sentence with the count and the first five ids of the rows where ``bad`` holds."""
-    ids = table[id_column].filter(bad).to_pylist()
+    return _named(table[key].filter(bad).to_pylist(), fault)
+
+
+def _named(ids: Sequence[Any], fault: str) -> str | None:
     return f"{fault} in {len(ids)} rows ({', '.join(str(value) for value in ids[:5])})" if ids else None
+
+
+def _breaches(failures: Sequence[dict[str, Any]], table: pa.Table, key: str) -> Iterator[str]:
+    """A sentence for each column and check in pandera's failure cases, which hold the values as text but no row numbers."""
+    values: dict[tuple[str, str], list[str]] = {}
+    for failure in failures:
+        values.setdefault((failure["column"], failure["check"]), []).append(failure["failure_case"])
+    for (column, check), given in values.items():
+        bad = pc.is_in(table[column], value_set=pa.array(given).cast(table[column].type))
+        shown = ", ".join(list(dict.fromkeys(given))[:5])
+        yield _offenders(table, bad, key, f"{column} fails {check} (given: {shown})") or f"{column} fails {check}"
+
+
+def _elements(
+    column: str, key: str, bad: Callable[[pa.Array], pa.Array], fault: str, show: bool = False
+) -> Callable[[pa.Table], str | None]:
+    """Names the rows of which some element of a list column is bad. ``bad``: elements (n,) -> truth values (n,)."""
+
+    def check(table: pa.Table) -> str | None:
+        lists = table[column].combine_chunks()
+        flat = pc.list_flatten(lists)
+        found = bad(flat)
+        rows = pc.unique(pc.list_parent_indices(lists).filter(found))
+        given = f" (given: {', '.join(str(value) for value in pc.unique(flat.filter(found)).to_pylist()[:5])})" if show else ""
+        return _named(table[key].take(rows).to_pylist(), f"{column}: {fault}{given}")
+
+    return check
+
+
+def _complete(column: str, key: str) -> Callable[[pa.Table], str | None]:
+    return _elements(column, key, pc.is_null, "an element is missing")
 
 
 def _unique(column: str) -> Callable[[pa.Table], str | None]:
@@ -101,40 +143,37 @@ def _unique(column: str) -> Callable[[pa.Table], str | None]:
     return check
 
 
-def _aligned(*columns: str, id_column: str = "rollout_id") -> Callable[[pa.Table], str | None]:
+def _aligned(*columns: str) -> Callable[[pa.Table], str | None]:
     def check(table: pa.Table) -> str | None:
         lengths = [pc.list_value_length(table[column]) for column in columns]
         bad = pc.not_equal(lengths[0], lengths[1])
         for other in lengths[2:]:
             bad = pc.or_(bad, pc.not_equal(lengths[0], other))
-        return _offenders(table, bad, id_column, f"{', '.join(columns)} differ in length")
+        return _offenders(table, bad, "rollout_id", f"{', '.join(columns)} differ in length")
 
     return check
 
 
-def _labels_known(table: pa.Table) -> str | None:
-    flat = pc.list_flatten(table["labels"])
-    unknown = pc.unique(flat.filter(pc.invert(pc.is_in(flat, pa.array([int(s) for s in Segment], pa.int8()))))).to_pylist()
-    return f"labels holds {unknown[:5]}; labels are {[int(s) for s in Segment]}" if unknown else None
+def _unknown_labels(flat: pa.Array) -> pa.Array:
+    return pc.invert(pc.is_in(flat, pa.array([int(segment) for segment in Segment], pa.int8())))
 
 
 def _finite(column: str) -> Callable[[pa.Table], str | None]:
-    def check(table: pa.Table) -> str | None:
-        flat = pc.list_flatten(table[column])
-        count = pc.sum(pc.invert(pc.is_finite(flat))).as_py()
-        return f"{column} holds {count} values that are not finite" if count else None
-
-    return check
+    return _elements(column, "rollout_id", lambda flat: pc.invert(pc.is_finite(flat)), "a value is not finite")
 
 
 def _required(name: str, kind: pa.DataType) -> pa.Field:
     return pa.field(name, kind, nullable=False)
 
 
+def _one_of(names: type[StrEnum]) -> pap.Check:
+    return pap.Check.isin([str(name) for name in names])
+
+
 _text, _flag, _count, _number = pa.string(), pa.bool_(), pa.int32(), pa.float64()
 
 _tools_schema = pa.schema([_required(name, _text) for name in ("name", "domain", "source", "definition")])
-TOOLS = Contract("tools", "schemas", _tools_schema, _columns(_tools_schema), (_unique("name"),), ("domain", "source"))
+TOOLS = Contract("tools", "schemas", _tools_schema, _columns(_tools_schema), "name", (), ("domain", "source"))
 
 _tasks_schema = pa.schema(
     [
@@ -147,8 +186,9 @@ TASKS = Contract(
     "tasks",
     "tasks",
     _tasks_schema,
-    _columns(_tasks_schema, kind=pap.Check.isin([str(kind) for kind in TaskKind])),
-    (_unique("task_id"),),
+    _columns(_tasks_schema, kind=_one_of(TaskKind)),
+    "task_id",
+    (),
     ("kind",),
 )
 
@@ -176,10 +216,15 @@ ROLLOUTS = Contract(
     _columns(
         _rollouts_schema,
         member=pap.Check.ge(0),
-        finish_reason=pap.Check.isin([str(reason) for reason in FinishReason]),
+        finish_reason=_one_of(FinishReason),
         temperature=pap.Check.ge(0.0),
     ),
-    (_unique("rollout_id"), _aligned("completion_ids", "labels", "logprobs"), _labels_known, _finite("logprobs")),
+    "rollout_id",
+    (
+        _aligned("completion_ids", "labels", "logprobs"),
+        _elements("labels", "rollout_id", _unknown_labels, f"labels are {[int(segment) for segment in Segment]}", show=True),
+        _finite("logprobs"),
+    ),
     ("task_id", "policy_version", "finish_reason"),
 )
 
@@ -217,13 +262,21 @@ REWARDS = Contract(
     "rewards",
     "rewards",
     _rewards_schema,
-    _columns(_rewards_schema, **{name: pap.Check.in_range(0.0, 1.0) for name in (*_scores, "redundancy")}),
-    (_unique("rollout_id"), _masked_or_scored, _scores_finite),
+    _columns(
+        _rewards_schema,
+        kind=_one_of(TaskKind),
+        finish_reason=_one_of(FinishReason),
+        **{name: pap.Check.in_range(0.0, 1.0) for name in (*_scores, "redundancy")},
+    ),
+    "rollout_id",
+    (_masked_or_scored, _scores_finite),
     ("task_id", "kind", "finish_reason"),
 )
 
 _credits_schema = pa.schema([_required("rollout_id", _text), _required("method", _text), _required("advantages", _FLOATS)])
-CREDITS = Contract("credits", "train", _credits_schema, _columns(_credits_schema), (_finite("advantages"),), ("method",))
+CREDITS = Contract(
+    "credits", "train", _credits_schema, _columns(_credits_schema), "rollout_id", (_finite("advantages"),), ("method",)
+)
 
 
 def write_tools(path: Path, tools: Sequence[Tool]) -> None:
@@ -310,6 +363,7 @@ def _rows(path: Path, contract: Contract) -> Iterator[dict[str, Any]]:
             if version != VERSION:
                 found = f"table version {version}" if version else "no table version"
                 raise DataError(f"{path} has {found}, not {VERSION}; run the stage '{contract.stage}' again.")
+            contract.check_schema(file.schema_arrow, path)  # here too: a file without rows has no batches
             for batch in file.iter_batches(batch_size=_ROW_GROUP):
                 yield from contract.check(pa.Table.from_batches([batch]), path).to_pylist()
     except (pa.ArrowInvalid, OSError) as error:

@@ -1,9 +1,9 @@
 """Work that survives being killed: a folder of partial results that belongs to exactly one computation.
 
 A stage that runs long keeps its shards or checkpoints under ``.slca/work/<name>``, outside of what DVC deletes before a
-run; the finished output is copied into place and appears by rename, and only then does the folder go. A fingerprint of parameters,
-inputs, code and package versions lies in the folder; if it differs, the folder is cleared, so stale partial results are never
-continued. One process at a time works in a folder; another waits for it.
+run; the finished output is copied into place and appears by rename, and only then does the folder go. A fingerprint of
+parameters, inputs, code and package versions lies in the folder; if it differs, the folder is cleared, so stale partial
+results are never continued. One process at a time works in a folder; another waits for it.
 """
 
 import fcntl
@@ -54,7 +54,7 @@ def open_work(root: Path, name: str, mark: str) -> Path:
     Held by this process until it ends; waits while another process holds it.
     """
     folder = root / ".slca" / "work" / name
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
     _hold(folder.with_name(folder.name + ".lock"))
     stored = folder / "fingerprint.json"
     try:
@@ -62,7 +62,8 @@ def open_work(root: Path, name: str, mark: str) -> Path:
             return folder
     except DataError:
         pass  # a mark that cannot be read is no mark: start clean
-    shutil.rmtree(folder)
+    if folder.exists():
+        shutil.rmtree(folder)
     write_json(stored, mark)
     return folder
 
@@ -76,7 +77,7 @@ def publish(folder: Path, outputs: Mapping[str, Path]) -> None:
         source = folder / name
         with replacing(target) as temporary:
             if source.is_dir():
-                shutil.copytree(source, temporary)
+                shutil.copytree(source, temporary, ignore=shutil.ignore_patterns(".*.tmp-*"))  # left by a kill
             else:
                 shutil.copyfile(source, temporary)
     (folder / "fingerprint.json").unlink()

@@ -8,6 +8,7 @@ os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
 import pytest
 import torch
+from hypothesis import settings
 from samples import OTHER_TOOL, STATE, TOOL
 
 from slca import params as p
@@ -15,6 +16,12 @@ from slca.chat import ChatFormat
 from slca.policy.model import Policy, new_model
 from slca.policy.tokenizer import train_tokenizer
 from slca.records import Call, Task, TaskKind
+
+torch.set_num_threads(1)  # as the stages do: on a busy machine more threads wait for each other
+
+settings.register_profile("repeatable", deadline=None, derandomize=True)  # no failure from a busy machine
+settings.load_profile("repeatable")
+
 
 @pytest.fixture(scope="session")
 def chat() -> ChatFormat:

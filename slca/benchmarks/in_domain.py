@@ -37,7 +37,7 @@ def metrics(rewards: Sequence[Reward]) -> dict[str, float]:
     each standing for one paid call of a real service. tool_turns, sampled_tokens: per task.
     """
     scored = [reward for reward in rewards if not reward.masked]
-    columns = {
+    columns: dict[str, list[float | None]] = {
         "success": [reward.success for reward in scored],
         "outcome_success": [reward.outcome for reward in scored],
         "process": [reward.process for reward in scored],
@@ -51,5 +51,5 @@ def metrics(rewards: Sequence[Reward]) -> dict[str, float]:
     }
     for kind in sorted({reward.kind for reward in scored}):
         columns[f"success_{kind}"] = [reward.success for reward in scored if reward.kind == kind]
-    means = {name: round(float(np.mean(values)), 6) for name, values in columns.items() if values}
+    means = {name: round(float(np.mean(np.array(values, dtype=float))), 6) for name, values in columns.items() if values}
     return {"tasks": len(rewards), "masked": len(rewards) - len(scored), **means}

@@ -4,15 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.progress import Progress
-
 from slca import params as p
 from slca.benchmarks import in_domain
 from slca.benchmarks.bfcl import harness
 from slca.chat import parse_calls
 from slca.files import write_json
 from slca.policy.model import Policy, load_policy, set_threads
-from slca.progress import progress_bar
+from slca.progress import Bars
 from slca.records import Call, Reward
 from slca.rollouts.single_turn import answer
 from slca.tables import read_tasks, write_rewards
@@ -27,26 +25,25 @@ def run(params: p.Params, method: str, seed: int | None = None, root: Path = Pat
     policy = load_policy(root / "models" / name)
     report: dict[str, Any] = {"method": method, "seed": seed, "splits": {}}
     rewards: list[Reward] = []
-    with progress_bar() as bar:
+    with Bars() as bars:
         for split in SPLITS:
             tasks = read_tasks(root / "data" / "tasks" / f"{split}.parquet")[: params.evaluate.tasks]
-            line = bar.add_task(f"evaluate {name}: {split}", total=len(tasks), note="")
-            rollouts = in_domain.roll_out(policy, tasks, params, lambda ended, line=line: bar.advance(line, ended))
+            advance = bars.add(f"evaluate {name}: {split}", len(tasks))
+            rollouts = in_domain.roll_out(policy, tasks, params, advance)
             scored = in_domain.score_all(tasks, rollouts, params.rewards)
             report["splits"][split] = in_domain.metrics(scored)
             rewards += scored
-        report["bfcl"] = _bfcl(policy, name, params, root, bar)
+        report["bfcl"] = _bfcl(policy, name, params, root, bars)
     write_rewards(root / "data" / "evaluation" / f"{name}.parquet", rewards)
     write_json(root / "reports" / "evaluation" / f"{name}.json", report)
 
 
-def _bfcl(policy: Policy, name: str, params: p.Params, root: Path, bar: Progress) -> dict[str, Any]:
+def _bfcl(policy: Policy, name: str, params: p.Params, root: Path, bars: Bars) -> dict[str, Any]:
     """BFCL by its official checker, in its own environment and process."""
 
     def generate(questions: Sequence[harness.Question]) -> list[list[Call]]:
-        line = bar.add_task(f"evaluate {name}: BFCL", total=len(questions), note="")
         prompts = [policy.format.prompt_ids(q.messages, [tool.to_json() for tool in q.tools]) for q in questions]
-        texts = answer(policy, prompts, params.rollouts.max_turn_tokens, lambda ended: bar.advance(line, ended))
+        texts = answer(policy, prompts, params.rollouts.max_turn_tokens, bars.add(f"evaluate {name}: BFCL", len(questions)))
         return [_calls(text or "") for text in texts]
 
     evaluate = params.evaluate

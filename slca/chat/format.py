@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from slca.errors import DataError
+from slca.files import canonical_json
 from slca.records import Call, CallError, Json
 
 TEMPLATE = Path(__file__).parent / "hermes.jinja"
@@ -55,6 +56,7 @@ def _parse_block(body: str, closed: bool) -> Parsed:
         return Parsed(None, None, CallError.UNCLOSED, f"{CLOSE} is missing")
     try:
         value = json.loads(body, parse_constant=_refuse_constant)
+        canonical_json(value).encode()  # 1e999 and lone surrogates can be read, but not stored with the rollout
     except (ValueError, RecursionError):
         return Parsed(None, None, CallError.MALFORMED, "not a JSON object")
     if not isinstance(value, dict):
@@ -98,6 +100,11 @@ class ChatFormat:
     def call_marker_ids(self) -> frozenset[int]:
         """Tokens that open a call; a turn that holds one is a TOOL turn."""
         return frozenset({int(self.tokenizer.convert_tokens_to_ids(OPEN))})
+
+    @cached_property
+    def blank_ids(self) -> frozenset[int]:
+        """Tokens that show a reader nothing."""
+        return frozenset(i for i in range(len(self.tokenizer)) if not self.decode([i]).strip())
 
     def encode(self, text: str) -> list[int]:
         return list(self.tokenizer.encode(text, add_special_tokens=False))

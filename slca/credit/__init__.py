@@ -1,6 +1,6 @@
 """Which token hears of which reward (method sections 1, 2 and 4).
 
-    labels (segments) -> rewards in groups (group) -> guarded rewards (guard) -> a rule (METHODS) -> tokens (spread)
+    labels (slca.chat.segments) -> rewards in groups (group) -> guarded rewards (guard) -> a rule (METHODS) -> tokens (spread)
 
 A rule is complete: it applies the omission guard itself. So credit for a batch is two lines:
 
@@ -13,7 +13,6 @@ from slca.credit.group import Groups, groups_from_rewards
 from slca.credit.guard import guarded
 from slca.credit.methods import METHODS
 from slca.credit.rule import Rule, SegmentAdvantages, Settings
-from slca.credit.segments import label_turn, relabel_last_run
 from slca.credit.signal import signal
 from slca.credit.spread import spread
 
@@ -27,8 +26,6 @@ __all__ = [
     "contamination_of",
     "groups_from_rewards",
     "guarded",
-    "label_turn",
-    "relabel_last_run",
     "signal",
     "spread",
 ]

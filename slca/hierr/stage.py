@@ -35,7 +35,9 @@ def run(params: Params, root: Path = Path(".")) -> None:
     rewards: list[Reward] = []
     labels: list[Sequence[int]] = []
     success: dict[Variant, list[bool]] = {variant: [] for variant in VARIANTS}
-    rollouts = track(read_rollouts(root / ROLLOUTS), "scoring", console=Console(stderr=True), transient=True)
+    console = Console(stderr=True)
+    in_log = not console.is_terminal  # which would keep an empty line
+    rollouts = track(read_rollouts(root / ROLLOUTS), "scoring", console=console, transient=True, disable=in_log)
     for rollout in rollouts:
         task = tasks.of(rollout.task_id, rollout.rollout_id)
         by_variant = {variant: score(task, rollout, chosen, judge) for variant, chosen in variants.items()}

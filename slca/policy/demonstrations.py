@@ -20,12 +20,16 @@ from slca.sgls.simulator import Session, render_result
 from slca.sgls.tool import Tool, load_tools
 
 
+IGNORED = -100
+"""The label of tokens that carry no loss."""
+
+
 @dataclass(frozen=True)
 class Demonstration:
-    """ids (T,) of a whole conversation; mask (T,) is 1 where the assistant speaks: what the warm start learns from."""
+    """ids (T,) of a whole conversation; labels (T,) are the ids where the assistant speaks, IGNORED elsewhere."""
 
     ids: tuple[int, ...]
-    mask: tuple[int, ...]
+    labels: tuple[int, ...]
 
 
 def demonstrations(tasks: Sequence[Task], params: p.Params, chat: ChatFormat) -> list[Demonstration]:
@@ -44,14 +48,14 @@ def demonstrations(tasks: Sequence[Task], params: p.Params, chat: ChatFormat) ->
 def encode(task: Task, plan: Plan, reply: str, simulator: p.Simulator, chat: ChatFormat) -> Demonstration:
     """The conversation in which ``plan`` is played on the simulator and ``reply`` ends it, in the policy's own tokens."""
     ids = chat.prompt_ids([{"role": "user", "content": task.question}], task.tools)
-    mask = [0] * len(ids)
+    labels = [IGNORED] * len(ids)
     for text, results in play(task, plan, simulator):
         turn = [*chat.encode(text), chat.end_id]
         glue = chat.glue_ids(results)
         ids += turn + glue
-        mask += [1] * len(turn) + [0] * len(glue)
+        labels += turn + [IGNORED] * len(glue)
     last = [*chat.encode(reply), chat.end_id]
-    return Demonstration(tuple(ids + last), tuple(mask + [1] * len(last)))
+    return Demonstration((*ids, *last), (*labels, *last))
 
 
 def play(task: Task, plan: Plan, simulator: p.Simulator) -> list[tuple[str, list[str]]]:

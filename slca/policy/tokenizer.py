@@ -1,4 +1,4 @@
-"""The default model's tokenizer: byte-level BPE, digits one by one, trained on the demonstrations it will read."""
+"""The default model's tokenizer: byte-level BPE trained on the demonstrations it will read."""
 
 from collections.abc import Iterable
 
@@ -7,9 +7,9 @@ from transformers import PreTrainedTokenizerFast
 
 from slca.chat.format import END_OF_TURN, PAD, SPECIAL_TOKENS, TEMPLATE
 
-# Words, single digits, and runs of everything else. A space is never part of a word: a value has the same tokens in a question, where a
+# Words, pairs of digits, and runs of everything else. A space is never part of a word: a value has the same tokens in a question, where a
 # space precedes it, and in a call, where a quote does, so that copying is copying. JSON punctuation merges into few tokens instead.
-_PIECES = Regex(r"\p{L}+|\p{N}|[^\p{L}\p{N}]+")
+_PIECES = Regex(r"\p{L}+|\p{N}{1,2}|[^\p{L}\p{N}]+")
 
 
 def train_tokenizer(texts: Iterable[str], vocab_size: int) -> PreTrainedTokenizerFast:

@@ -1,4 +1,4 @@
-"""The `warmstart` stage: a small Llama trained from nothing on demonstrations, by TRL's SFTTrainer.
+"""The `warmstart` stage: a small Llama trained from nothing on demonstrations, by transformers' Trainer.
 
 Why this size: the default model must be trained, rolled out and improved within minutes on two CPU cores, and still have to choose
 among tools and copy values that it has never seen. Loss is on assistant tokens only.
@@ -8,12 +8,12 @@ from pathlib import Path
 
 import torch
 from datasets import Dataset
-from trl import SFTConfig, SFTTrainer
+from transformers import DataCollatorForSeq2Seq, Trainer, TrainingArguments
 
 from slca import params as p
 from slca.chat import ChatFormat
 from slca.files import replacing
-from slca.policy.demonstrations import conversations, demonstrations
+from slca.policy.demonstrations import IGNORED, conversations, demonstrations
 from slca.policy.model import new_model, set_threads
 from slca.policy.tokenizer import train_tokenizer
 from slca.progress import ProgressBar, quiet
@@ -34,12 +34,10 @@ def run(params: p.Params, root: Path = Path(".")) -> None:
     tokenizer = train_tokenizer(conversations(tasks[:_TOKENIZER_TASKS], params.simulator), settings.vocab_size)
     chat = ChatFormat(tokenizer)
     examples = demonstrations(tasks, params, chat)
-    dataset = Dataset.from_dict(
-        {"input_ids": [list(e.ids) for e in examples], "completion_mask": [list(e.mask) for e in examples]}
-    )
+    dataset = Dataset.from_list([{"input_ids": e.ids, "labels": e.labels, "length": len(e.ids)} for e in examples])
     torch.manual_seed(settings.seed)
     model = new_model(settings, len(tokenizer), chat.pad_id, chat.end_id)
-    config = SFTConfig(
+    config = TrainingArguments(
         output_dir=str(work / "checkpoints"),
         seed=settings.seed,
         data_seed=settings.seed,
@@ -47,15 +45,11 @@ def run(params: p.Params, root: Path = Path(".")) -> None:
         per_device_train_batch_size=settings.batch_size,
         learning_rate=settings.learning_rate,
         lr_scheduler_type="cosine",
-        warmup_steps=50,
+        warmup_steps=100,
         weight_decay=0.01,
         adam_beta2=0.98,
         max_grad_norm=1.0,
-        max_length=settings.max_positions,
-        completion_only_loss=True,
         train_sampling_strategy="group_by_length",
-        gradient_checkpointing=False,
-        bf16=False,
         use_cpu=True,
         save_steps=settings.checkpoint_steps,
         save_total_limit=2,
@@ -63,10 +57,11 @@ def run(params: p.Params, root: Path = Path(".")) -> None:
         report_to=[],
         disable_tqdm=True,
     )
-    trainer = SFTTrainer(
+    trainer = Trainer(
         model=model,
         args=config,
         train_dataset=dataset,
+        data_collator=DataCollatorForSeq2Seq(tokenizer, label_pad_token_id=IGNORED),
         processing_class=tokenizer,
         callbacks=[MarkComplete(), ProgressBar("warm start")],
     )

@@ -13,7 +13,7 @@ import torch
 
 from slca import params as p
 from slca.chat import parse_calls
-from slca.credit.segments import label_turn, relabel_last_run
+from slca.chat.segments import label_turn, relabel_last_run
 from slca.errors import DataError
 from slca.files import derive_seed
 from slca.policy.model import Policy
@@ -91,6 +91,8 @@ class Engine:
         """The rollouts of ``requests``, in their order. ``progress`` is told how many have ended."""
         trajectories = [self._start(request) for request in requests]
         going = [t for t in trajectories if t.finish is None]
+        if progress:
+            progress(len(trajectories) - len(going))
         if going:
             batch = TokenBatch(self.policy.model, [t.prompt_ids for t in going])
         while going:
@@ -126,7 +128,7 @@ class Engine:
     def _finish_turn(self, trajectory: _Trajectory, turn: Turn) -> list[int]:
         """Book a sampled turn, execute its calls, and return the glue that leads to the next turn ([] when it was the last)."""
         chat = self.policy.format
-        labels = label_turn(turn.ids, chat.call_marker_ids, self.rollouts.mixed_turns)
+        labels = label_turn(turn.ids, chat.call_marker_ids, self.rollouts.mixed_turns, chat.blank_ids)
         trajectory.add(turn.ids, labels.tolist(), turn.logprobs)
         text = chat.decode(turn.ids[:-1] if turn.ended else turn.ids)
         attempts = self._execute(trajectory.session, text)

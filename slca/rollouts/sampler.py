@@ -21,6 +21,11 @@ _SPARE_COLUMNS = 96
 class _BufferedLayer(DynamicLayer):  # type: ignore[misc]
     """A dynamic cache layer that grows in place; concatenating at every token would copy the whole cache each time."""
 
+    keys: torch.Tensor
+    values: torch.Tensor
+    is_initialized: bool
+    _buffers: tuple[torch.Tensor, torch.Tensor]
+
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from slca import params as p
 from slca.files import digest
 from slca.policy.model import load_policy, set_threads
-from slca.progress import progress_bar
+from slca.progress import Bars
 from slca.records import Task
 from slca.rollouts.engine import Engine, Request
 from slca.side_by_side import beside
@@ -43,12 +43,12 @@ def write_shards(params: p.Params, root: Path, work: Path, shards: Sequence[int]
     engine = Engine(load_policy(root / "models" / "warmstart"), params.rollouts, params.simulator, params.rollouts.seed)
     tasks = choose_tasks(read_tasks(root / "data" / "tasks" / "train.parquet"), params.rollouts)
     size = params.rollouts.shard_tasks
-    with progress_bar() as bar:
-        line = bar.add_task("rollouts", total=len(missing) * size * params.rollouts.group_size, note="", visible=show)
+    with Bars() as bars:
+        advance = bars.add("rollouts", len(missing) * size * params.rollouts.group_size) if show else None
         for shard in missing:
             part = tasks[shard * size : (shard + 1) * size]
             requests = [Request(task, member) for task in part for member in range(params.rollouts.group_size)]
-            write_rollouts(shard_file(work, shard), engine.run(requests, lambda ended: bar.advance(line, ended)))
+            write_rollouts(shard_file(work, shard), engine.run(requests, advance))
 
 
 def choose_tasks(tasks: Sequence[Task], rollouts: p.Rollouts) -> list[Task]:

@@ -5,6 +5,7 @@ leaf values that the state does not define (method section 5, step 2). A tool wi
 output schema alone.
 """
 
+import json
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
@@ -119,6 +120,17 @@ class Tool(_Frozen):
 
 def load_tool(definition: dict[str, Any], where: str) -> Tool:
     """A checked tool from its JSON definition. Raises ToolError that names ``where``, the tool, the field and the fault."""
+    # The same few definitions come with every task, and checking a schema costs far more than finding it again.
+    key = json.dumps(definition, sort_keys=True)
+    if key not in _CHECKED:
+        _CHECKED[key] = _checked_tool(definition, where)
+    return _CHECKED[key]
+
+
+_CHECKED: dict[str, Tool] = {}
+
+
+def _checked_tool(definition: dict[str, Any], where: str) -> Tool:
     name = definition.get("name") if isinstance(definition, dict) else None
     try:
         tool = Tool.model_validate(definition)

@@ -101,13 +101,13 @@ def fault(compiled: Validator, value: Json, name: str) -> str | None:
         if compiled.is_valid(value):
             return None
         errors = sorted(compiled.iter_errors(value), key=_rank)
-    except (referencing.exceptions.Unresolvable, RecursionError, re.error) as error:
+    except (referencing.exceptions.Unresolvable, RecursionError) as error:
         raise Unusable(f"the schema of {name} cannot be evaluated: {error}") from None
     return _sentence(errors[0], name)
 
 
 class Unusable(Exception):
-    """A schema that no value can be checked against: a reference that leads nowhere or round in circles, a bad pattern."""
+    """A schema that no value can be checked against: a reference leads nowhere or round in circles."""
 
 
 def check_usable(schema: dict[str, Any], where: str) -> None:
@@ -123,15 +123,10 @@ def check_usable(schema: dict[str, Any], where: str) -> None:
                 raise ToolError(f"{where}: $ref {value!r} has no target; add it under $defs.") from None
             except RecursionError:
                 raise ToolError(f"{where}: $ref {value!r} refers to itself without end; break the circle.") from None
-        if keyword == "pattern" and isinstance(value, str):
-            try:
-                re.compile(value)
-            except re.error as error:
-                raise ToolError(f"{where}: pattern {value!r} is no Python regular expression: {error}.") from None
 
 
 def _keywords(schema: Json) -> Iterator[tuple[str, Json]]:
-    """Every key-value pair of the document; a property that is called like a keyword has no string value and does no harm."""
+    """Every key-value pair of the document's schemas."""
     if isinstance(schema, dict):
         for key, value in schema.items():
             if key not in ("const", "enum", "default", "examples"):

@@ -20,17 +20,17 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from trl import GRPOConfig
 
 from slca import params as p
-from slca.credit import Settings, signal
-from slca.errors import RunStopped
+from slca.credit import METHODS, Settings, signal
+from slca.errors import ParamsError, RunStopped
 from slca.files import derive_seed, read_json, replacing, write_json, write_text
 from slca.hierr import score
 from slca.policy.model import Policy, load_policy, set_threads
 from slca.progress import ProgressBar, quiet
 from slca.records import Reward, Task
 from slca.rollouts.engine import Engine, Request
+from slca.side_by_side import beside
 from slca.tables import read_tasks, write_credits, write_rewards, write_rollouts
 from slca.training.trainer import CreditedBatch, Scored, SegmentLockedGRPOTrainer
-from slca.side_by_side import beside
 from slca.work import MarkComplete, fingerprint, last_checkpoint, open_work, publish
 
 _PATIENCE = 10
@@ -40,9 +40,11 @@ _PATIENCE = 10
 def run(params: p.Params, method: str, seed: int, root: Path = Path(".")) -> None:
     """models/warmstart and data/tasks/train.parquet -> models/<run>, data/training/<run>.
 
-    With ``execution.processes`` above 1, other runs of the matrix that are still to be made are trained at the same time; their own
-    stages then find them finished in their work folders.
+    With ``execution.processes`` above 1, other runs of the matrix that are still to be made are trained at the same time; their
+    own stages then find them finished in their work folders.
     """
+    if method not in METHODS:
+        raise ParamsError(f"--method {method!r}: there is no such method; train.methods names {', '.join(params.train.methods)}.")
     own = Run(method, seed)
     matrix = [Run(m, s) for s in params.train.seeds for m in params.train.methods]
     waiting = [other for other in matrix if other != own and not other.is_collected(params, root)]
@@ -206,11 +208,22 @@ class _Records(TrainerCallback):  # type: ignore[misc]
         self._alarm(rewards, shares)
 
     def on_log(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, logs: dict[str, float] | None = None, **_: Any
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, float] | None = None,
+        **_: Any,
     ) -> None:
         if not logs or "loss" not in logs:
             return
-        names = {"loss": "loss", "grad_norm": "grad_norm", "clip_ratio/region_mean": "clip_fraction", "kl": "kl", "entropy": "entropy"}
+        names = {
+            "loss": "loss",
+            "grad_norm": "grad_norm",
+            "clip_ratio/region_mean": "clip_fraction",
+            "kl": "kl",
+            "entropy": "entropy",
+        }
         self.row |= {target: float(logs.get(source, 0.0)) for source, target in names.items()}
         if not all(math.isfinite(value) for value in self.row.values()):
             raise RunStopped(f"{self.run.name} stopped at step {self.step}: loss {logs['loss']}, not a finite number.")

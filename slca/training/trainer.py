@@ -18,10 +18,7 @@ from trl import GRPOConfig, GRPOTrainer
 from slca.credit import METHODS, Groups, Settings, groups_from_rewards, spread
 from slca.errors import ParamsError
 from slca.records import Reward, Rollout
-from slca.training.padding import PerToken, in_chunks
-
-_TEXT_OPTIONS = ("batch_size", "compute_entropy", "compute_aux_loss")
-"""Options of a text-only forward pass; any other one that is set belongs to images, whose tensors are not cut here."""
+from slca.training.padding import ragged_logprobs
 
 _PER_TOKEN_LOSSES = ("grpo", "dapo", "bnpo", "dr_grpo", "cispo")
 
@@ -57,6 +54,7 @@ class SegmentLockedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         credit: Settings,
         roll_out: Callable[[Sequence[str], Sequence[int], int], Sequence[Scored]],
         on_batch: Callable[[CreditedBatch], None] | None = None,
+        skip_padding: bool = True,
         **kwargs: Any,
     ) -> None:
         config: GRPOConfig = kwargs["args"]
@@ -65,6 +63,7 @@ class SegmentLockedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         self.credit = credit
         self.roll_out = roll_out
         self.on_batch = on_batch
+        self.skip_padding = skip_padding
         super().__init__(*args, reward_funcs=[tool_score, summary_score], rollout_func=self._roll_out, **kwargs)
 
     def _roll_out(self, prompts: list[str], trainer: GRPOTrainer) -> dict[str, list[Any]]:
@@ -83,12 +82,13 @@ class SegmentLockedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
 
     def _get_per_token_logps_and_entropies(
         self, model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor, logits_to_keep: int, **options: Any
-    ) -> PerToken:
-        compute = super()._get_per_token_logps_and_entropies
-        if any(value is not None for name, value in options.items() if name not in _TEXT_OPTIONS):
-            return compute(model, input_ids, attention_mask, logits_to_keep, **options)
-        options.pop("batch_size", None)
-        return in_chunks(compute, model, input_ids, attention_mask, logits_to_keep, self.num_generations, **options)
+    ) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
+        plain = not any(value for name, value in options.items() if name not in ("batch_size", "compute_entropy"))
+        if not (self.skip_padding and plain):
+            computed = super()._get_per_token_logps_and_entropies(model, input_ids, attention_mask, logits_to_keep, **options)
+            return computed  # type: ignore[no-any-return]
+        entropy = bool(options.get("compute_entropy"))
+        return *ragged_logprobs(model, input_ids, attention_mask, logits_to_keep, self.num_generations, entropy), None
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         output: dict[str, Any] = super()._generate_and_score_completions(inputs)
@@ -101,9 +101,7 @@ class SegmentLockedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         mine = torch.from_numpy(per_token[first : first + len(scored)])
         output["advantages"] = _fit(mine, output["completion_ids"])
         if self.on_batch:
-            rows = [
-                tuple(mine[i, : len(entry.rollout.completion_ids)].tolist()) for i, entry in enumerate(scored)
-            ]
+            rows = [tuple(mine[i, : len(entry.rollout.completion_ids)].tolist()) for i, entry in enumerate(scored)]
             self.on_batch(CreditedBatch(tuple(scored), tuple(rows), groups))
         return output
 

@@ -1,6 +1,7 @@
 """Small DVC repositories to run flows on, and one Prefect server for all tests of a session."""
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 import pytest
 import yaml
 
@@ -29,15 +30,22 @@ time.sleep(300)
 """
 
 
+@pytest.fixture(scope="session")
+def empty_repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Git and DVC repository to copy, since initialising one takes a while."""
+    path = tmp_path_factory.mktemp("empty")
+    for command in (["git", "init", "-q"], [sys.executable, "-m", "dvc", "init", "-q"]):
+        subprocess.run(command, cwd=path, check=True)
+    return path
+
+
 @pytest.fixture
-def make_repository(tmp_path: Path) -> Callable[[dict[str, Any]], Path]:
+def make_repository(tmp_path: Path, empty_repository: Path) -> Callable[[dict[str, Any]], Path]:
     """A function from the ``stages`` of a dvc.yaml to a new Git and DVC repository that holds it."""
 
     def make(stages: dict[str, Any]) -> Path:
         repository = tmp_path / "repository"
-        repository.mkdir()
-        for command in (["git", "init", "-q"], [sys.executable, "-m", "dvc", "init", "-q"]):
-            subprocess.run(command, cwd=repository, check=True)
+        shutil.copytree(empty_repository, repository)
         (repository / "dvc.yaml").write_text(yaml.safe_dump({"stages": stages}, sort_keys=False))
         return repository
 

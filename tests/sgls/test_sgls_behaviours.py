@@ -30,7 +30,9 @@ TOOLS = load_tools(
     [
         tool("read", {"note_id": TEXT}, {"kind": "look_up", "key": "note_id", **NOTE}),
         tool("add", {"title": TEXT, "size": NUMBER}, {"kind": "create", "fields": {"title": "title", "size": "pages"}, **NOTE}),
-        tool("edit", {"note_id": TEXT, "title": TEXT}, {"kind": "update", "key": "note_id", "fields": {"title": "title"}, **NOTE}),
+        tool(
+            "edit", {"note_id": TEXT, "title": TEXT}, {"kind": "update", "key": "note_id", "fields": {"title": "title"}, **NOTE}
+        ),
         tool("drop", {"note_id": TEXT}, {"kind": "delete", "key": "note_id", **NOTE}),
         tool(
             "find",

@@ -13,19 +13,17 @@ from slca.sgls.catalog_loader import MCP_LISTS, load_mcp_lists
 from slca.sgls.importers import IMPORTERS
 from slca.sgls.importers.mcp import from_tools_list, import_stdio
 
-pytest.importorskip("mcp", reason="the mcp extra is not installed")
-
 # A server that lists one tool per page.
-SERVER = '''
+SERVER = """
 import anyio
 from mcp import types
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
+INPUT = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 OUTPUT = {"type": "object", "properties": {"total": {"type": "integer"}}, "required": ["total"]}
 TOOLS = [
-    types.Tool(name="add", description="Add São Paulo sums.", input_schema={"type": "object", "properties": {"a": {"type": "integer"}},
-               "required": ["a"]}, output_schema=OUTPUT),
+    types.Tool(name="add", description="Add São Paulo sums.", input_schema=INPUT, output_schema=OUTPUT),
     types.Tool(name="ping-server", input_schema={"type": "object"}),
 ]
 
@@ -40,11 +38,16 @@ async def main():
         await server.run(read, write, server.create_initialization_options())
 
 anyio.run(main)
-'''
+"""
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> list[str]:
+def client() -> None:
+    pytest.importorskip("mcp", reason="the mcp extra is not installed")
+
+
+@pytest.fixture
+def server(tmp_path: Path, client: None) -> list[str]:
     path = tmp_path / "server.py"
     path.write_text(SERVER, encoding="utf-8")
     return [sys.executable, str(path)]
@@ -60,7 +63,18 @@ def test_every_page_of_a_real_servers_list_becomes_tools(server: list[str]) -> N
 
 
 def test_the_command_stores_a_list_that_loads(server: list[str], tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "slca.sgls.importers", "--package", "tiny", "--version", "1.0", "--folder", str(tmp_path), "--"]
+    command = [
+        sys.executable,
+        "-m",
+        "slca.sgls.importers",
+        "--package",
+        "tiny",
+        "--version",
+        "1.0",
+        "--folder",
+        str(tmp_path),
+        "--",
+    ]
     subprocess.run([*command, *server], check=True, capture_output=True)
     document = json.loads((tmp_path / "tiny.json").read_text(encoding="utf-8"))
     assert document.keys() == {"package", "version", "tools"} and str(tmp_path) not in json.dumps(document)
@@ -69,7 +83,7 @@ def test_the_command_stores_a_list_that_loads(server: list[str], tmp_path: Path)
     assert failed.returncode == 2 and "did not list its tools" in failed.stderr and "Traceback" not in failed.stderr
 
 
-def test_a_server_that_is_missing_dies_or_hangs_is_a_sentence() -> None:
+def test_a_server_that_is_missing_dies_or_hangs_is_a_sentence(client: None) -> None:
     with pytest.raises(MissingDependency, match="no-such-program"):
         import_stdio(["no-such-program-anywhere"])
     with pytest.raises(DataError, match="did not list its tools"):

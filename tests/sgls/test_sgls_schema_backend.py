@@ -26,12 +26,25 @@ def bounds(draw: st.DrawFn, low: str, high: str, values: st.SearchStrategy[Any])
 
 @st.composite
 def leaves(draw: st.DrawFn) -> dict[str, Json]:
-    kind = draw(st.sampled_from(["string", "pattern", "format", "integer", "number", "multiple", "boolean", "null", "enum", "const", "types"]))
+    kind = draw(
+        st.sampled_from(
+            ["string", "pattern", "format", "integer", "number", "multiple", "boolean", "null", "enum", "const", "types"]
+        )
+    )
     match kind:
         case "string":
             return {"type": "string", **bounds(draw, "minLength", "maxLength", st.integers(0, 30))}
         case "pattern":
-            patterns = [r"^[A-Z]{3}-\d{2,4}$", r"^(red|blue)\w*$", r"a+b?", r"^[^0-9]+$", r"^\S+@x\.(com|org)$", r"^.{2}$", r"[À-ÿ]", r"\bkm\b"]
+            patterns = [
+                r"^[A-Z]{3}-\d{2,4}$",
+                r"^(red|blue)\w*$",
+                r"a+b?",
+                r"^[^0-9]+$",
+                r"^\S+@x\.(com|org)$",
+                r"^.{2}$",
+                r"[À-ÿ]",
+                r"\bkm\b",
+            ]
             return {"type": "string", "pattern": draw(st.sampled_from(patterns))}
         case "format":
             return {"type": "string", "format": draw(st.sampled_from(sorted(FORMATS)))}
@@ -39,13 +52,19 @@ def leaves(draw: st.DrawFn) -> dict[str, Json]:
             return {"type": "integer", **bounds(draw, "minimum", "maximum", st.integers(-1000, 1000))}
         case "number":
             open_low = draw(st.booleans())
-            schema = bounds(draw, "exclusiveMinimum" if open_low else "minimum", "maximum", st.integers(-40, 40).map(lambda n: n / 8))
+            schema = bounds(
+                draw, "exclusiveMinimum" if open_low else "minimum", "maximum", st.integers(-40, 40).map(lambda n: n / 8)
+            )
             if schema.get("exclusiveMinimum") is not None and schema["exclusiveMinimum"] == schema.get("maximum"):
                 del schema["maximum"]  # nothing lies between
             return {"type": "number", **schema}
         case "multiple":
             step = draw(st.sampled_from([0.25, 2, 7, 0.5]))
-            return {"type": draw(st.sampled_from(["number", "integer"])), "multipleOf": step, "minimum": draw(st.integers(-50, 50))}
+            return {
+                "type": draw(st.sampled_from(["number", "integer"])),
+                "multipleOf": step,
+                "minimum": draw(st.integers(-50, 50)),
+            }
         case "enum":
             return {"enum": draw(st.lists(st.sampled_from(["a", 1, None, 2.5, "東京", [1]]), min_size=1, max_size=3))}
         case "const":
@@ -67,7 +86,12 @@ def nodes(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
             case "object":
                 properties = draw(st.dictionaries(names, inner, max_size=4))
                 required = [name for name in properties if draw(st.booleans())]
-                return {"type": "object", "properties": properties, "required": required, "additionalProperties": draw(st.booleans())}
+                return {
+                    "type": "object",
+                    "properties": properties,
+                    "required": required,
+                    "additionalProperties": draw(st.booleans()),
+                }
             case "map":
                 return {"type": "object", "additionalProperties": draw(inner), "minProperties": draw(st.integers(0, 2))}
             case "array":
@@ -77,7 +101,12 @@ def nodes(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
             case "unique":
                 return {"type": "array", "items": {"type": "string"}, "uniqueItems": True, "minItems": draw(st.integers(0, 4))}
             case "oneOf":  # told apart by a tag, as output schemas do
-                return {"oneOf": [{"type": "object", "properties": {"t": {"const": i}, "v": draw(inner)}, "required": ["t", "v"]} for i in range(2)]}
+                return {
+                    "oneOf": [
+                        {"type": "object", "properties": {"t": {"const": i}, "v": draw(inner)}, "required": ["t", "v"]}
+                        for i in range(2)
+                    ]
+                }
             case "anyOf":
                 return {"anyOf": draw(st.lists(inner, min_size=1, max_size=3))}
             case _:
@@ -113,7 +142,11 @@ def test_seed_and_subject_change_values() -> None:
 
 def test_a_neighbouring_property_changes_nothing() -> None:
     one = {"type": "object", "properties": {"phone": {"type": "string"}}, "required": ["phone"]}
-    two = {"type": "object", "properties": {"age": {"type": "integer"}, "phone": {"type": "string"}}, "required": ["phone", "age"]}
+    two = {
+        "type": "object",
+        "properties": {"age": {"type": "integer"}, "phone": {"type": "string"}},
+        "required": ["phone", "age"],
+    }
     assert fill(one)["phone"] == fill(two)["phone"]
 
 
@@ -158,7 +191,12 @@ def test_what_nothing_satisfies_is_answered_all_the_same(schema: dict[str, Any])
 @pytest.mark.parametrize(
     "schema",
     [
-        {"if": {"properties": {"a": {"const": 1}}}, "then": {"required": ["b"]}, "type": "object", "properties": {"a": {"enum": [1, 2]}, "b": {}}},
+        {
+            "if": {"properties": {"a": {"const": 1}}},
+            "then": {"required": ["b"]},
+            "type": "object",
+            "properties": {"a": {"enum": [1, 2]}, "b": {}},
+        },
         {"type": "array", "contains": {"const": 7}, "items": {"type": "integer"}},
         {"type": "object", "properties": {"a": {}, "b": {}}, "not": {"required": ["a", "b"]}},
         {"type": "object", "patternProperties": {"^x": {"type": "integer"}}, "required": ["x1"], "additionalProperties": False},
@@ -166,8 +204,17 @@ def test_what_nothing_satisfies_is_answered_all_the_same(schema: dict[str, Any])
         {"type": "integer", "allOf": [{"minimum": 3}, {"maximum": 3}]},
         {"type": "number", "allOf": [{"type": "integer"}]},
         {"type": "number", "exclusiveMinimum": 0.1, "exclusiveMaximum": 0.2},
-        {"$schema": "http://json-schema.org/draft-07/schema#", "type": "array", "items": [{"type": "string"}, {"type": "integer"}], "minItems": 2},
-        {"$schema": "http://json-schema.org/draft-07/schema#", "$ref": "#/definitions/a", "definitions": {"a": {"type": "integer"}}},
+        {
+            "$schema": "http://json-schema.org/draft-07/schema#",
+            "type": "array",
+            "items": [{"type": "string"}, {"type": "integer"}],
+            "minItems": 2,
+        },
+        {
+            "$schema": "http://json-schema.org/draft-07/schema#",
+            "$ref": "#/definitions/a",
+            "definitions": {"a": {"type": "integer"}},
+        },
     ],
 )
 def test_less_usual_keywords(schema: dict[str, Any]) -> None:
@@ -183,7 +230,10 @@ def test_a_property_named_like_an_argument_takes_its_value_if_it_may() -> None:
 
 
 def test_values_are_short_and_plausible() -> None:
-    schema = {"type": "object", "properties": {"destinationCity": {"type": "string"}, "rating": {"type": "integer"}, "result": {"type": "string"}}}
+    schema = {
+        "type": "object",
+        "properties": {"destinationCity": {"type": "string"}, "rating": {"type": "integer"}, "result": {"type": "string"}},
+    }
     for seed in range(30):
         value = fill(schema, seed=seed)
         assert value["destinationCity"].istitle() and 1 <= value["rating"] <= 5 and len(value["result"]) <= 12

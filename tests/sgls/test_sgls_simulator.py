@@ -1,4 +1,4 @@
-"""What a policy reads: typed errors in their order, results under the output schema, the same in every process, and never an exception."""
+"""What a policy reads: typed errors, results under the output schema, the same in every process, and never an exception."""
 
 import json
 import subprocess
@@ -37,7 +37,12 @@ DEFINITIONS: list[dict[str, Json]] = [
             "properties": {"booking_id": {"type": "string"}, "guests": {"type": "integer"}, "phone": {"type": "string"}},
             "required": ["booking_id", "phone"],
         },
-        "behaviour": {"kind": "create", "entity": "booking", "id_field": "booking_id", "fields": {"guests": "guests", "date": "day"}},
+        "behaviour": {
+            "kind": "create",
+            "entity": "booking",
+            "id_field": "booking_id",
+            "fields": {"guests": "guests", "date": "day"},
+        },
     },
     {
         "name": "find_tables",
@@ -49,7 +54,11 @@ DEFINITIONS: list[dict[str, Json]] = [
                     "type": "array",
                     "items": {
                         "type": "object",
-                        "properties": {"table_id": {"type": "string"}, "city": {"type": "string"}, "view": {"enum": ["sea", "yard"]}},
+                        "properties": {
+                            "table_id": {"type": "string"},
+                            "city": {"type": "string"},
+                            "view": {"enum": ["sea", "yard"]},
+                        },
                         "required": ["table_id", "view"],
                     },
                 }
@@ -66,7 +75,10 @@ DEFINITIONS: list[dict[str, Json]] = [
     {"name": "forecast", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}},
     {
         "name": "divide",
-        "parameters": {"type": "object", "properties": {"a": {"type": "number"}, "b": {"type": "number"}, "operation": {"const": "divide"}}},
+        "parameters": {
+            "type": "object",
+            "properties": {"a": {"type": "number"}, "b": {"type": "number"}, "operation": {"const": "divide"}},
+        },
         "behaviour": {"kind": "compute", "function": "calculate"},
     },
 ]
@@ -116,7 +128,9 @@ def test_a_whole_float_is_an_integer_as_json_schema_says() -> None:
 def test_the_fault_told_does_not_depend_on_the_order_of_the_schemas_keys() -> None:
     turned = json.loads(json.dumps(DEFINITIONS, sort_keys=True))
     for arguments in ({}, {"guests": "2", "room": 1, "date": 5}):
-        results = [Session(tools, TABLES, Simulator(), "s").call("book_table", arguments) for tools in (TOOLS, load_tools(turned, "t"))]
+        results = [
+            Session(tools, TABLES, Simulator(), "s").call("book_table", arguments) for tools in (TOOLS, load_tools(turned, "t"))
+        ]
         assert results[0].result == results[1].result
 
 
@@ -162,7 +176,10 @@ def test_the_same_answers_in_another_process() -> None:
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5) | st.sampled_from(["city", "guests", "a"]), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=5) | st.sampled_from(["city", "guests", "a"]), inner, max_size=4)
+    ),
     max_leaves=6,
 )
 
@@ -262,6 +279,6 @@ def test_rendering_keeps_the_limit_and_says_what_it_cut(text: str, limit: int) -
 
 
 def test_a_result_of_2100_characters_at_limit_2048() -> None:
-    # {"a":"..."} adds 8 characters: 2100 in all. Marker "...[78 characters cut]..." has 26: 2048 - 25 = 2023 kept, 2100 - 2023 = 77 cut.
+    # {"a":"..."} adds 8 characters: 2100 in all. The marker has 25 (23 and two digits): 2023 are kept, 2100 - 2023 = 77 cut.
     shown = render_result({"a": "x" * 2092}, 2048)
     assert len(shown) == 2048 and "...[77 characters cut]..." in shown

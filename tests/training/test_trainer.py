@@ -16,7 +16,7 @@ from slca.errors import ParamsError
 from slca.files import derive_seed
 from slca.policy.model import Policy
 from slca.records import FinishReason, Reward, Rollout, Segment, TaskKind
-from slca.training.padding import in_chunks
+from slca.training.padding import ragged_logprobs
 from slca.training.trainer import CreditedBatch, Scored, SegmentLockedGRPOTrainer
 from slca.work import MarkComplete
 
@@ -67,7 +67,9 @@ def config(folder: Path, **changes: object) -> GRPOConfig:
     return GRPOConfig(**(settings | changes))
 
 
-def make(policy: Policy, folder: Path, method: str = "slca", roll_out: object = None, **changes: object) -> SegmentLockedGRPOTrainer:
+def make(
+    policy: Policy, folder: Path, method: str = "slca", roll_out: object = None, **changes: object
+) -> SegmentLockedGRPOTrainer:
     def default(tasks: Sequence[str], members: Sequence[int], step: int) -> list[Scored]:
         return [scored(task, member, step) for task, member in zip(tasks, members, strict=True)]
 
@@ -154,7 +156,7 @@ def test_chunks_without_padding_give_the_same_logprobs_and_gradients(policy: Pol
         mask[row, prompt - p : prompt + c] = 1
     compute = super(SegmentLockedGRPOTrainer, trainer)._get_per_token_logps_and_entropies
     plain, entropy, _ = compute(model, ids, mask, completion, compute_entropy=True)
-    chunked, entropy_chunked, _ = in_chunks(compute, model, ids, mask, completion, 2, compute_entropy=True)
+    chunked, entropy_chunked = ragged_logprobs(model, ids, mask, completion, 2, entropy=True)
     learnable = mask[:, prompt:].float()
     torch.testing.assert_close(chunked * learnable, plain * learnable, atol=1e-5, rtol=0)
     torch.testing.assert_close(entropy_chunked * learnable, entropy * learnable, atol=1e-5, rtol=0)

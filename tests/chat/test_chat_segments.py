@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
-from credit_cases import ENV, SUMMARY, TOOL
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slca.credit import label_turn, relabel_last_run
+from slca.chat.segments import label_turn, relabel_last_run
+from slca.records import Segment
 
+ENV, TOOL, SUMMARY = Segment
 OPEN, CLOSE, END, SPACE = 1, 2, 3, 4  # <tool_call>, </tool_call>, end of turn, white space
 MARKERS, BLANKS = frozenset({OPEN}), frozenset({SPACE})
 
