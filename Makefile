@@ -29,7 +29,7 @@ repro: setup
 	$(BIN)/dvc repro
 
 test: setup check
-	$(BIN)/python -m pytest -m "slow or not slow"
+	$(BIN)/python -m pytest --benchmark-disable -m "slow or not slow"
 
 check: setup
 	$(BIN)/ruff check .

@@ -63,12 +63,12 @@ class Warmstart(_Section):
     layers: Positive = Field(default=2, description="two are the fewest that can copy, and learn it soonest")
     heads: Positive = 6
     max_positions: Positive = 1024
-    demonstrations: Positive = Field(default=12800, description="demonstrations, drawn from the train split")
-    corrupted: Share = Field(default=0.15, description="share of demonstrations with a planted mistake")
-    epochs: Positive = 1
+    demonstrations: Positive = Field(default=20000, description="conversations to imitate, on tasks of the train split")
+    corrupted: Share = Field(default=0.25, description="share of demonstrations with a planted mistake")
     batch_size: Positive = 8
     learning_rate: Annotated[float, Field(gt=0)] = 4.0e-3
     checkpoint_steps: Positive = Field(default=200, description="optimizer steps between checkpoints")
+    threads: Positive = Field(default=2, description="torch threads; this stage has the machine to itself")
 
     @model_validator(mode="after")
     def _shape(self) -> "Warmstart":
@@ -102,7 +102,7 @@ class Rewards(_Section):
 class Train(_Section):
     methods: tuple[Method, ...] = ("grpo", "slca")
     seeds: tuple[int, ...] = (0, 1, 2)
-    steps: Positive = 60
+    steps: Positive = 90
     tasks_per_step: Positive = Field(default=8, description="groups in one optimizer step")
     learning_rate: Annotated[float, Field(gt=0)] = 3.0e-4
     kl: Annotated[float, Field(ge=0)] = Field(default=0.0, description="weight of the KL term to the warm start (TRL's beta)")
@@ -120,7 +120,7 @@ class Train(_Section):
 class Evaluate(_Section):
     seed: int = 0
     tasks: Positive = Field(default=256, description="tasks at the most from each split")
-    temperature: Annotated[float, Field(ge=0)] = 0.0
+    temperature: Annotated[float, Field(ge=0)] = Field(default=1.0, description="as in training; 0 is greedy. BFCL is greedy")
     bfcl_categories: tuple[Literal["simple_python", "multiple", "parallel", "irrelevance"], ...] = (
         "simple_python",
         "multiple",

@@ -1,12 +1,15 @@
 """Progress of long work, on stderr: bars on a terminal, now and then a line where output is a log."""
 
 import time
+import warnings
 from types import TracebackType
 from typing import Any
 
+import datasets
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from transformers import PrinterCallback, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers.utils import logging
 
 _SECONDS_BETWEEN_LINES = 15.0
 
@@ -94,3 +97,10 @@ class ProgressBar(TrainerCallback):  # type: ignore[misc]
 def quiet(trainer: Any) -> None:
     """Remove the printer that a trainer adds when its own bar is off: the bar above shows the same."""
     trainer.remove_callback(PrinterCallback)
+
+
+def quiet_libraries() -> None:
+    """No bars for things that take a moment, and no advice from one library to another: the user can do nothing about it."""
+    logging.disable_progress_bar()
+    datasets.disable_progress_bars()
+    warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")

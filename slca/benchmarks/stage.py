@@ -9,7 +9,7 @@ from slca.benchmarks import in_domain
 from slca.benchmarks.bfcl import harness
 from slca.chat import parse_calls
 from slca.files import write_json
-from slca.policy.model import Policy, load_policy, set_threads
+from slca.policy.model import Policy, load_policy, prepare_torch
 from slca.progress import Bars
 from slca.records import Call, Reward
 from slca.rollouts.single_turn import answer
@@ -21,7 +21,7 @@ SPLITS = ("test", "unseen_tools")
 def run(params: p.Params, method: str, seed: int | None = None, root: Path = Path(".")) -> None:
     """models/<run> -> reports/evaluation/<run>.json and data/evaluation/<run>.parquet; <run> is <method>-<seed> or warmstart."""
     name = method if seed is None else f"{method}-{seed}"
-    set_threads(params.execution.threads)
+    prepare_torch(params.execution.threads)
     policy = load_policy(root / "models" / name)
     report: dict[str, Any] = {"method": method, "seed": seed, "splits": {}}
     rewards: list[Reward] = []

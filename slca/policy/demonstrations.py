@@ -1,8 +1,8 @@
 """Demonstrations of mixed quality: gold plans, and gold plans with one planted mistake.
 
-The warm start imitates them, so it starts near the middle and reinforcement has something to tell apart. Mistakes are of the kinds that
-tool-calling policies make: a wrong value, a wrong tool, a missing or doubled call, no call at all, a needless call, an empty reply.
-A mistake is played on the simulator like any other call, so results always answer what was called.
+The warm start imitates them, so it starts near the middle and reinforcement has something to tell apart. Mistakes are of the
+kinds that tool-calling policies make: a wrong value, a wrong tool, a missing or doubled call, no call at all, a needless call, an
+empty reply. A mistake is played on the simulator like any other call, so results always answer what was called.
 """
 
 import random
@@ -19,7 +19,7 @@ from slca.records import Call, Json, Plan, Task
 from slca.sgls.simulator import Session, render_result
 from slca.sgls.tool import Tool, load_tools
 
-
+_BATCHES_SORTED = 16
 IGNORED = -100
 """The label of tokens that carry no loss."""
 
@@ -35,19 +35,40 @@ class Demonstration:
 def demonstrations(tasks: Sequence[Task], params: p.Params, chat: ChatFormat) -> list[Demonstration]:
     """``warmstart.demonstrations`` conversations; tasks are reused in turn, each time with its own draw of mistakes."""
     made = []
+    prompts: dict[str, list[int]] = {}
     for index in range(params.warmstart.demonstrations):
         task = tasks[index % len(tasks)]
         rng = random.Random(derive_seed("demonstration", params.warmstart.seed, index))
         plan, reply = task.gold, task.reply
         if rng.random() < params.warmstart.corrupted:
             plan, reply = corrupt(task, rng)
-        made.append(encode(task, plan, reply, params.simulator, chat))
+        if task.task_id not in prompts:
+            prompts[task.task_id] = chat.prompt_ids([{"role": "user", "content": task.question}], task.tools)
+        made.append(encode(task, plan, reply, prompts[task.task_id], params.simulator, chat))
     return made
 
 
-def encode(task: Task, plan: Plan, reply: str, simulator: p.Simulator, chat: ChatFormat) -> Demonstration:
+def arrange(examples: Sequence[Demonstration], batch_size: int, seed: int) -> list[Demonstration]:
+    """A shuffled order in which the examples of a batch have similar lengths, so that little is padding.
+
+    Batches are shuffled too: going from long to short, as samplers that group by length do, visits one kind of task after
+    another, and the model forgets in between.
+    """
+    rng = random.Random(derive_seed("arrange", seed))
+    shuffled = list(examples)
+    rng.shuffle(shuffled)
+    arranged: list[Demonstration] = []
+    for start in range(0, len(shuffled), batch_size * _BATCHES_SORTED):
+        bucket = sorted(shuffled[start : start + batch_size * _BATCHES_SORTED], key=lambda example: len(example.ids))
+        batches = [bucket[first : first + batch_size] for first in range(0, len(bucket), batch_size)]
+        rng.shuffle(batches)
+        arranged += [example for batch in batches for example in batch]
+    return arranged
+
+
+def encode(task: Task, plan: Plan, reply: str, prompt: Sequence[int], simulator: p.Simulator, chat: ChatFormat) -> Demonstration:
     """The conversation in which ``plan`` is played on the simulator and ``reply`` ends it, in the policy's own tokens."""
-    ids = chat.prompt_ids([{"role": "user", "content": task.question}], task.tools)
+    ids = list(prompt)
     labels = [IGNORED] * len(ids)
     for text, results in play(task, plan, simulator):
         turn = [*chat.encode(text), chat.end_id]
@@ -143,7 +164,13 @@ def _terse(task: Task, tools: Sequence[Tool], rng: random.Random) -> tuple[Plan,
 
 
 Mistake = Callable[[Task, Sequence[Tool], random.Random], tuple[Plan, str]]
-_WITH_CALLS: tuple[Mistake, ...] = (_wrong_value, _wrong_tool, _missing_argument, _doubled_call, _missing_call, _poor_reply)
+# Mistakes of structure are drawn twice as often as wrong values, which would teach not to copy before copying is learned.
+_WITH_CALLS: tuple[Mistake, ...] = (
+    _wrong_value,
+    _wrong_tool,
+    _missing_argument,
+    *(_doubled_call, _missing_call, _poor_reply) * 2,
+)
 _WITHOUT_CALLS: tuple[Mistake, ...] = (_needless_call, _needless_call, _terse)
 
 

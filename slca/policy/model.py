@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
 from slca import params as p
 from slca.chat import ChatFormat
 from slca.errors import DataError
 from slca.files import file_digest
+from slca.progress import quiet_libraries
 
 
 @dataclass(frozen=True)
@@ -27,8 +29,9 @@ class Policy:
         return int(self.model.config.max_position_embeddings)
 
 
-def set_threads(threads: int) -> None:
-    """One place sets torch's threads: their number is part of what makes results repeatable."""
+def prepare_torch(threads: int) -> None:
+    """One place sets torch's threads, whose number is part of what makes results repeatable, and quiets its libraries."""
+    quiet_libraries()
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     torch.set_num_threads(threads)
     torch.use_deterministic_algorithms(True, warn_only=True)
@@ -62,7 +65,7 @@ def load_policy(folder: Path) -> Policy:
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         model = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True, dtype=torch.float32)
-    except (OSError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         reason = " ".join(str(error).split())[:200]
         raise DataError(f"{folder} does not hold a model that can be loaded ({reason}); run its stage again.") from None
     model.eval()

@@ -7,8 +7,8 @@ from transformers import PreTrainedTokenizerFast
 
 from slca.chat.format import END_OF_TURN, PAD, SPECIAL_TOKENS, TEMPLATE
 
-# Words, pairs of digits, and runs of everything else. A space is never part of a word: a value has the same tokens in a question, where a
-# space precedes it, and in a call, where a quote does, so that copying is copying. JSON punctuation merges into few tokens instead.
+# Words, pairs of digits, and runs of everything else. A space is never part of a word: a value has the same tokens in a question,
+# where a space precedes it, and in a call, where a quote does, so that copying is copying. JSON punctuation merges instead.
 _PIECES = Regex(r"\p{L}+|\p{N}{1,2}|[^\p{L}\p{N}]+")
 
 

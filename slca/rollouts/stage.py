@@ -1,8 +1,8 @@
 """The `rollouts` stage: the warm-start policy's groups, written once.
 
-They calibrate the rewards, show how contaminated credit would be, and are the reference "before". A shard is a file and the unit of
-resuming: it appears by rename when it is whole, and its content depends on its tasks alone, so a killed run continues
-and yields the same files whatever was done before.
+They calibrate the rewards, show how contaminated credit would be, and are the reference "before". A shard is a file and the
+unit of resuming: it appears by rename when it is whole, and its content depends on its tasks alone, so a killed run
+continues and yields the same files whatever was done before.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from slca import params as p
 from slca.files import digest
-from slca.policy.model import load_policy, set_threads
+from slca.policy.model import load_policy, prepare_torch
 from slca.progress import Bars
 from slca.records import Task
 from slca.rollouts.engine import Engine, Request
@@ -39,7 +39,7 @@ def write_shards(params: p.Params, root: Path, work: Path, shards: Sequence[int]
     missing = [shard for shard in shards if not shard_file(work, shard).exists()]
     if not missing:
         return
-    set_threads(params.execution.threads)
+    prepare_torch(params.execution.threads)
     engine = Engine(load_policy(root / "models" / "warmstart"), params.rollouts, params.simulator, params.rollouts.seed)
     tasks = choose_tasks(read_tasks(root / "data" / "tasks" / "train.parquet"), params.rollouts)
     size = params.rollouts.shard_tasks

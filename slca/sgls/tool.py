@@ -23,7 +23,7 @@ class _Frozen(BaseModel):
 
 
 class Condition(_Frozen):
-    """A search filter: keep records whose ``field`` stands in relation ``op`` to ``argument`` (absent arguments do not filter)."""
+    """A search filter: records whose ``field`` stands in relation ``op`` to ``argument`` stay; absent ones filter nothing."""
 
     argument: str
     field: str
@@ -31,7 +31,7 @@ class Condition(_Frozen):
 
 
 class Copy(_Frozen):
-    """Create/update: the record named by ``argument`` must exist in ``entity``; its ``fields`` (source -> target) are copied over."""
+    """The record that ``argument`` names must exist in ``entity``; its ``fields`` (source -> target) are copied."""
 
     argument: str
     entity: str
@@ -39,7 +39,7 @@ class Copy(_Frozen):
 
 
 class Adjust(_Frozen):
-    """Add ``sign`` times the number in ``argument`` to ``field`` of the record that ``key`` names; a result below 0 is a conflict."""
+    """Add ``sign`` times the number in ``argument`` to ``field`` of the record that ``key`` names; below 0 is a conflict."""
 
     entity: str
     key: str

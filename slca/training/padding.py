@@ -1,8 +1,9 @@
 """Log-probs of ragged rollouts without computing padding, or the vocabulary where nothing was sampled.
 
-TRL pads a batch to its longest prompt plus its longest completion and runs the model over the whole rectangle; with tool-calling rollouts
-most of it is padding. Here rows of similar length share a chunk, each chunk is cut to the columns it uses, positions count real
-tokens only, and logits are computed for completions alone. Attention masks padding anyway: the numbers are TRL's up to rounding.
+TRL pads a batch to its longest prompt plus its longest completion and runs the model over the whole rectangle; with tool-calling
+rollouts most of it is padding. Here rows of similar length share a chunk, each chunk is cut to the columns it uses, positions
+count real tokens only, and logits are computed for completions alone. Attention masks padding anyway: the numbers are TRL's
+up to rounding.
 """
 
 from typing import Any

@@ -24,7 +24,7 @@ from slca.credit import METHODS, Settings, signal
 from slca.errors import ParamsError, RunStopped
 from slca.files import derive_seed, read_json, replacing, write_json, write_text
 from slca.hierr import score
-from slca.policy.model import Policy, load_policy, set_threads
+from slca.policy.model import Policy, load_policy, prepare_torch
 from slca.progress import ProgressBar, quiet
 from slca.records import Reward, Task
 from slca.rollouts.engine import Engine, Request
@@ -92,7 +92,7 @@ def inputs(root: Path) -> list[Path]:
 def train(params: p.Params, run: Run, root: Path, show: bool = True) -> Path:
     """Train in the run's work folder, from its last complete checkpoint; returns the folder, whose outputs are then complete."""
     os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
-    set_threads(params.execution.threads)
+    prepare_torch(params.execution.threads)
     mark = run.fingerprint(params, root)
     work = open_work(root, f"train/{run.name}", mark)
     if (work / "records" / "curve.csv").exists():

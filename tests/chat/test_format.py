@@ -37,8 +37,8 @@ def test_prompt_turn_glue_turn_is_exactly_the_full_render(chat: ChatFormat) -> N
         {"role": "assistant", "content": "Rain."},
     ]
     ids = chat.prompt_ids(messages[:1], [TOOL])
-    ids += [*chat.encode(turn), chat.end_id] + chat.glue_ids(['{"sky":"rain"}', '{"sky":"snow"}'])
-    ids += [*chat.encode("Rain."), chat.end_id] + chat.encode("\n")
+    ids += [*chat.encode(turn), chat.end_id, *chat.glue_ids(['{"sky":"rain"}', '{"sky":"snow"}'])]
+    ids += [*chat.encode("Rain."), chat.end_id, *chat.encode("\n")]
     full = chat.render(messages, [TOOL], generate=False)
     assert chat.decode(ids) == full
     assert ids == chat.encode(full)

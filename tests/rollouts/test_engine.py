@@ -51,6 +51,7 @@ class Stage:
         self.scripts = [list(script) for script in scripts]
         self.seen: list[list[int]] = []
         self.limits: list[int] = []
+        self.draws: list[list[float]] = [[] for _ in scripts]
 
     def batch(self, model: Any, prompts: Sequence[Sequence[int]]) -> "Stage":
         self.seen = [list(prompt) for prompt in prompts]
@@ -75,6 +76,7 @@ class Stage:
             ids = self.chat.encode(said.text) if isinstance(said, Cut) else [*self.chat.encode(said), end_id]
             ended = not isinstance(said, Cut) and len(ids) <= limit
             ids = ids[:limit]
+            self.draws[row] += numbers[: len(ids)].tolist()
             turns.append(Turn(ids, [-(1 + place) / 8 for place in range(len(ids))], ended))
         self.extend([turn.ids for turn in turns])
         return turns
@@ -204,6 +206,15 @@ def test_rollouts_that_end_at_different_turns_keep_their_places(play: Play) -> N
     assert [[step.text for step in rollout.steps] for rollout in rollouts] == scripts
     for rollout, seen in zip(rollouts, stage.seen, strict=True):
         assert [*rollout.prompt_ids, *rollout.completion_ids] == seen
+
+
+def test_no_random_number_is_used_twice(play: Play) -> None:
+    """Not within a rollout, nor by two members of a group; yet each member's numbers are its own whoever rolls out beside it."""
+    _, together = play([GOOD, GOOD, REPLY], [GOOD, REPLY])
+    draws = [number for row in together.draws for number in row]
+    assert len(set(draws)) == len(draws) > 0
+    _, alone = play([GOOD, GOOD, REPLY])
+    assert alone.draws[0] == together.draws[0]
 
 
 # Tokens and masks
