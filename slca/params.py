@@ -32,7 +32,7 @@ class Schemas(_Section):
 
 class Tasks(_Section):
     seed: int = 0
-    train: Positive = Field(default=8000, description="tasks in the training split")
+    train: Positive = Field(default=20000, description="tasks in the training split; each is demonstrated once by default")
     test: Positive = Field(default=256, description="tasks with held-out phrasings and values")
     unseen_tools: Positive = Field(default=128, description="tasks on held-out tools")
     kinds: dict[Literal["single", "parallel", "chain", "distractors", "abstain", "missing"], Share] = Field(
@@ -64,7 +64,7 @@ class Warmstart(_Section):
     heads: Positive = 6
     max_positions: Positive = 1024
     demonstrations: Positive = Field(default=20000, description="conversations to imitate, on tasks of the train split")
-    corrupted: Share = Field(default=0.25, description="share of demonstrations with a planted mistake")
+    corrupted: Share = Field(default=0.35, description="share of demonstrations with a planted mistake")
     batch_size: Positive = 8
     learning_rate: Annotated[float, Field(gt=0)] = 4.0e-3
     checkpoint_steps: Positive = Field(default=200, description="optimizer steps between checkpoints")
@@ -102,9 +102,10 @@ class Rewards(_Section):
 class Train(_Section):
     methods: tuple[Method, ...] = ("grpo", "slca")
     seeds: tuple[int, ...] = (0, 1, 2)
-    steps: Positive = 90
+    steps: Positive = 75
     tasks_per_step: Positive = Field(default=8, description="groups in one optimizer step")
     learning_rate: Annotated[float, Field(gt=0)] = 3.0e-4
+    warmup_steps: Annotated[int, Field(ge=0)] = Field(default=10, description="steps of rising learning rate, constant after")
     kl: Annotated[float, Field(ge=0)] = Field(default=0.0, description="weight of the KL term to the warm start (TRL's beta)")
     clip: Annotated[float, Field(gt=0)] = Field(default=0.2, description="PPO clip range")
     max_grad_norm: Annotated[float, Field(gt=0)] = 1.0

@@ -48,23 +48,31 @@ def fingerprint(params: Any, inputs: Sequence[Path]) -> str:
     return digest(params, inputs_digest(inputs), code_digest(), [version(package) for package in _PACKAGES])
 
 
+def work_folder(root: Path, name: str) -> Path:
+    """Where the computation ``name`` works."""
+    return root / ".slca" / "work" / name
+
+
+def belongs(folder: Path, mark: str) -> bool:
+    """Whether the work folder was left by the computation with fingerprint ``mark``; one that cannot be read was not."""
+    try:
+        return bool(read_json(folder / "fingerprint.json") == mark)
+    except DataError:
+        return False
+
+
 def open_work(root: Path, name: str, mark: str) -> Path:
     """The work folder of the computation with fingerprint ``mark``, cleared unless it was left by this very computation.
 
     Held by this process until it ends; waits while another process holds it.
     """
-    folder = root / ".slca" / "work" / name
+    folder = work_folder(root, name)
     folder.parent.mkdir(parents=True, exist_ok=True)
     _hold(folder.with_name(folder.name + ".lock"))
-    stored = folder / "fingerprint.json"
-    try:
-        if stored.exists() and read_json(stored) == mark:
-            return folder
-    except DataError:
-        pass  # a mark that cannot be read is no mark: start clean
-    if folder.exists():
-        shutil.rmtree(folder)
-    write_json(stored, mark)
+    if not belongs(folder, mark):
+        if folder.exists():
+            shutil.rmtree(folder)
+        write_json(folder / "fingerprint.json", mark)
     return folder
 
 

@@ -164,12 +164,12 @@ def _terse(task: Task, tools: Sequence[Tool], rng: random.Random) -> tuple[Plan,
 
 
 Mistake = Callable[[Task, Sequence[Tool], random.Random], tuple[Plan, str]]
-# Mistakes of structure are drawn twice as often as wrong values, which would teach not to copy before copying is learned.
+# Mistakes of structure are drawn three times as often as wrong values, which would teach not to copy before copying is learned.
 _WITH_CALLS: tuple[Mistake, ...] = (
     _wrong_value,
     _wrong_tool,
     _missing_argument,
-    *(_doubled_call, _missing_call, _poor_reply) * 2,
+    *(_doubled_call, _missing_call, _poor_reply) * 3,
 )
 _WITHOUT_CALLS: tuple[Mistake, ...] = (_needless_call, _needless_call, _terse)
 

@@ -31,7 +31,7 @@ from slca.rollouts.engine import Engine, Request
 from slca.side_by_side import beside
 from slca.tables import read_tasks, write_credits, write_rewards, write_rollouts
 from slca.training.trainer import CreditedBatch, Scored, SegmentLockedGRPOTrainer
-from slca.work import MarkComplete, fingerprint, last_checkpoint, open_work, publish
+from slca.work import MarkComplete, belongs, fingerprint, last_checkpoint, open_work, publish, work_folder
 
 _PATIENCE = 10
 """Steps in a row above ``train.max_zero_variance`` before a run stops."""
@@ -47,8 +47,9 @@ def run(params: p.Params, method: str, seed: int, root: Path = Path(".")) -> Non
         raise ParamsError(f"--method {method!r}: there is no such method; train.methods names {', '.join(params.train.methods)}.")
     own = Run(method, seed)
     matrix = [Run(m, s) for s in params.train.seeds for m in params.train.methods]
-    waiting = [other for other in matrix if other != own and not other.is_collected(params, root)]
-    with beside(_train_quietly, [(params, other, root) for other in waiting[: params.execution.processes - 1]]):
+    waiting = [other for other in matrix if other != own and not other.is_made(params, root)]
+    others = [] if own.is_finished(params, root) else waiting[: params.execution.processes - 1]
+    with beside(_train_quietly, [(params, other, root) for other in others]):
         work = train(params, own, root)
     targets = {
         "model": root / "models" / own.name,
@@ -79,10 +80,22 @@ class Run:
         """Remembers what was collected last, so that a finished run is not made again beside another."""
         return root / ".slca" / "collected" / f"{self.name}.json"
 
-    def is_collected(self, params: p.Params, root: Path) -> bool:
+    def is_finished(self, params: p.Params, root: Path) -> bool:
+        """Whether its outputs lie in its work folder, waiting for its own stage."""
+        return belongs(work_folder(root, self.work_name), self.fingerprint(params, root)) and self.curve(root).exists()
+
+    def is_made(self, params: p.Params, root: Path) -> bool:
         mark = self.mark(root)
-        outputs = root / "models" / self.name
-        return mark.exists() and outputs.exists() and read_json(mark) == self.fingerprint(params, root)
+        collected = mark.exists() and (root / "models" / self.name).exists()
+        return self.is_finished(params, root) or (collected and read_json(mark) == self.fingerprint(params, root))
+
+    @property
+    def work_name(self) -> str:
+        return f"train/{self.name}"
+
+    def curve(self, root: Path) -> Path:
+        """The learning curve: what a run writes last."""
+        return work_folder(root, self.work_name) / "records" / "curve.csv"
 
 
 def inputs(root: Path) -> list[Path]:
@@ -94,8 +107,8 @@ def train(params: p.Params, run: Run, root: Path, show: bool = True) -> Path:
     os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
     prepare_torch(params.execution.threads)
     mark = run.fingerprint(params, root)
-    work = open_work(root, f"train/{run.name}", mark)
-    if (work / "records" / "curve.csv").exists():
+    work = open_work(root, run.work_name, mark)
+    if run.curve(root).exists():
         return work
     model_folder, task_file = inputs(root)
     policy = load_policy(model_folder)
@@ -138,7 +151,8 @@ def _config(params: p.Params, seed: int, work: Path) -> GRPOConfig:
         num_generations=params.rollouts.group_size,
         gradient_accumulation_steps=1,
         learning_rate=settings.learning_rate,
-        lr_scheduler_type="constant",
+        lr_scheduler_type="constant_with_warmup",
+        warmup_steps=settings.warmup_steps,
         weight_decay=0.0,
         max_grad_norm=settings.max_grad_norm,
         beta=settings.kl,
