@@ -111,6 +111,9 @@ def profile(
 def main() -> None:
     """Entry point. A user's mistake is one sentence and the error's exit code; a defect keeps its traceback."""
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    # Two threads that spin while they wait for each other come to a crawl as soon as anything else wants a core: beside two busy
+    # processes, the warm start took four times as long with the default spin count. Read once, when torch is loaded.
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     try:
         app()
     except SlcaError as error:

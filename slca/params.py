@@ -33,7 +33,7 @@ class Schemas(_Section):
 class Tasks(_Section):
     seed: int = 0
     train: Positive = Field(default=20000, description="tasks in the training split; each is demonstrated once by default")
-    test: Positive = Field(default=256, description="tasks with held-out phrasings and values")
+    test: Positive = Field(default=768, description="tasks with held-out phrasings and values")
     unseen_tools: Positive = Field(default=128, description="tasks on held-out tools")
     kinds: dict[Literal["single", "parallel", "chain", "distractors", "abstain", "missing"], Share] = Field(
         default={"single": 0.3, "parallel": 0.15, "chain": 0.15, "distractors": 0.2, "abstain": 0.1, "missing": 0.1},
@@ -120,7 +120,7 @@ class Train(_Section):
 
 class Evaluate(_Section):
     seed: int = 0
-    tasks: Positive = Field(default=256, description="tasks at the most from each split")
+    tasks: Positive = Field(default=768, description="tasks at the most from each split")
     temperature: Annotated[float, Field(ge=0)] = Field(default=1.0, description="as in training; 0 is greedy. BFCL is greedy")
     bfcl_categories: tuple[Literal["simple_python", "multiple", "parallel", "irrelevance"], ...] = (
         "simple_python",
