@@ -34,7 +34,7 @@ test: setup check
 check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy slca
+	$(BIN)/mypy
 
 bench: setup
 	$(BIN)/python -m pytest tests/benches --benchmark-only -m "slow or not slow"
