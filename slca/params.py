@@ -28,6 +28,9 @@ class _Section(BaseModel):
 class Schemas(_Section):
     domains: tuple[str, ...] = Field(default=(), description="catalog domains to use; empty: all of them")
     mcp_lists: tuple[str, ...] = Field(default=("mcp-server-time", "mcp-server-git"), description="stored MCP tool lists to add")
+    imports: tuple[str, ...] = Field(
+        default=(), description="your own tools: files with OpenAPI, Discovery, MCP, function lists, services, released SLCA rows"
+    )
 
 
 class Tasks(_Section):
@@ -48,10 +51,27 @@ class Tasks(_Section):
 
 
 class Simulator(_Section):
-    backend: Literal["schema"] = Field(default="schema", description="what fills values that the state does not define")
+    backend: Literal["schema", "transformers", "vllm", "openai"] = Field(
+        default="schema", description="what fills values that the state does not define"
+    )
+    model: str = Field(default="", description="of a model backend: a folder, or a name that the server or hub knows")
+    base_url: str = Field(default="", description="backend openai: the server, such as http://127.0.0.1:8000/v1")
+    temperature: Annotated[float, Field(ge=0)] = Field(default=0.6, description="of a model backend")
+    max_tokens: Positive = Field(default=1024, description="of a model backend's answer")
+    timeout: Annotated[float, Field(gt=0)] = Field(default=60.0, description="seconds for one request of backend openai")
+    retries: Annotated[int, Field(ge=0)] = Field(default=2, description="further tries of a request that failed")
+    concurrency: Positive = Field(default=8, description="requests under way at once")
     seed: int = 0
     cache: Literal["off", "readwrite", "replay"] = "readwrite"
+    cache_folder: str = Field(default="", description="where answers are kept; empty: in memory, for the run alone")
     fault_rate: Share = Field(default=0.0, description="share of calls that meet an injected fault")
+    fault_rates: dict[str, Share] = Field(default={}, description="other shares, by tool name")
+    fault_kinds: tuple[Literal["timeout", "rate_limit", "server_error", "empty_page", "slow"], ...] = (
+        "timeout",
+        "rate_limit",
+        "server_error",
+        "empty_page",
+    )
     max_result_chars: Annotated[int, Field(ge=64)] = Field(default=2048, description="longer results are cut in their middle")
     max_parallel_calls: Positive = Field(default=20, description="calls beyond this in one step get an error result")
 

@@ -22,6 +22,7 @@ from slca.sgls import validation
 from slca.sgls.backends import BACKENDS, Request
 from slca.sgls.behaviours import Refusal, execute
 from slca.sgls.cache import Cache, cache_key
+from slca.sgls.completion import completed
 from slca.sgls.faults import EMPTY_PAGE, MESSAGES, draw_fault
 from slca.sgls.tool import Tool, refuse_duplicates
 
@@ -148,43 +149,14 @@ class Session:
         outcome = execute(tool, arguments, self._state)
         if tool.output is None:
             return outcome.result, outcome.state
-        result = self._completed(tool, outcome.result, arguments)
+        result = completed(tool, outcome.result, arguments, self._fill_record)
         problem = validation.fault(validation.validator(output), result, "result")
         if problem is not None:
             raise _Unanswered(f"{tool.name} has no valid result: {problem}")
         return result, outcome.state
 
-    def _completed(self, tool: Tool, result: dict[str, Json], arguments: dict[str, Json]) -> dict[str, Json]:
-        """A behaviour's result cut to what the output schema lists, required values filled in; found records likewise."""
-        output: dict[str, Any] = tool.output or {}
-        behaviour = tool.behaviour
-        subject: Json = [tool.name, arguments]
-        if behaviour is not None and behaviour.kind == "search":
-            key = str(behaviour.result)
-            items = output.get("properties", {}).get(key, {}).get("items")
-            if isinstance(items, dict):
-                subjects = [[behaviour.entity, record[str(behaviour.id_field)]] for record in result[key]]
-                pairs = zip(result[key], subjects, strict=True)
-                result = {**result, key: [self._cut(items, record, about, arguments, output) for record, about in pairs]}
-        elif behaviour is not None and behaviour.kind != "compute":
-            subject = [behaviour.entity, result[str(behaviour.id_field)]]
-        return self._cut(output, result, subject, arguments, output)
-
-    def _cut(
-        self, schema: dict[str, Any], record: dict[str, Json], subject: Json, arguments: dict[str, Json], root: dict[str, Any]
-    ) -> dict[str, Json]:
-        """The properties of ``record`` that ``schema`` lists (all if it lists none), missing required ones from the backend."""
-        listed: dict[str, Json] = schema.get("properties", {})
-        if not listed:
-            return record
-        missing = [name for name in schema.get("required", ()) if name in listed and name not in record]
-        filled = {}
-        if missing:
-            # Definitions travel along, so that references in the properties still lead somewhere.
-            wanted: dict[str, Any] = {key: root[key] for key in ("$schema", "$defs", "definitions") if key in root}
-            wanted |= {"type": "object", "properties": {name: listed[name] for name in missing}, "required": missing}
-            filled = self._filled(wanted, wanted, subject, arguments, record)
-        return {name: record[name] if name in record else filled[name] for name in listed if name in record or name in filled}
+    def _fill_record(self, schema: dict[str, Any], subject: Json, arguments: dict[str, Json], record: Json) -> Json:
+        return self._filled(schema, schema, subject, arguments, record)
 
     def _filled(self, key_schema: Json, schema: dict[str, Any], subject: Json, arguments: dict[str, Json], state: Json) -> Json:
         """A backend's valid answer, from the cache where it is known. Raises _Unanswered after the last repair."""

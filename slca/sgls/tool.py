@@ -91,6 +91,23 @@ class Behaviour(_Frozen):
         return self
 
 
+class Place(_Frozen):
+    """Where an argument travels in an HTTP request. ``body``: it is the whole body; ``field``: one field of the body's object."""
+
+    part: Literal["path", "query", "header", "cookie", "body", "field"]
+    name: str = Field(description="as the source spells it; empty for a whole body")
+
+
+class Route(_Frozen):
+    """The HTTP operation behind an imported tool. ``arguments``: argument name -> its place; path: ``/pets/{pet_id}``."""
+
+    method: Literal["GET", "PUT", "POST", "DELETE", "OPTIONS", "HEAD", "PATCH", "TRACE"]
+    path: str
+    arguments: dict[str, Place] = {}
+    media_type: str = Field(default="application/json", description="of the request's body")
+    status: int = Field(default=200, description="of the answer to a call that succeeds; 204 has no body")
+
+
 class Tool(_Frozen):
     """One tool. ``parameters`` and ``output`` are JSON Schemas (draft 2020-12, or draft-07 where ``$schema`` says so).
 
@@ -104,6 +121,8 @@ class Tool(_Frozen):
     behaviour: Behaviour | None = None
     domain: str = ""
     source: str = ""
+    original: str = Field(default="", description="the name in the source, where that is no name for chat formats")
+    route: Route | None = Field(default=None, description="the HTTP operation that the tool stands for")
     held_out: bool = Field(default=False, description="kept for the unseen_tools split; never in a training task")
 
     def to_json(self) -> dict[str, Any]:

@@ -12,7 +12,9 @@ class Request:
 
     subject: what the value is about, ``[tool, arguments]`` or ``[entity, record id]``; it alone, with the seed, decides the
     answer of a backend without a model, so that other changes of state do not change it. arguments: of the call. state: what is
-    known, the whole state or the one record. repair: 0, then 1, 2, ... for each answer that was refused, with the last one's
+    known, the whole state or the one record. earlier: what was answered to other calls of the episode, ``[tool, arguments,
+    answer]`` each, without repeats and in one fixed order, for backends that set ``remembers``. tool: the definition, as
+    ``Tool.to_json`` writes it, for prompts. repair: 0, then 1, 2, ... for each answer that was refused, with the last one's
     ``problem``.
     """
 
@@ -21,6 +23,8 @@ class Request:
     arguments: dict[str, Json]
     state: Json
     seed: int
+    tool: Json = None
+    earlier: tuple[Json, ...] = ()
     repair: int = 0
     problem: str = ""
 
@@ -31,6 +35,8 @@ class Backend(Protocol):
     name: str
     model: str
     prompt_version: str
+    remembers: bool
+    """Whether answers depend on ``Request.earlier``, which is then part of the state: it enters the cache's key."""
 
     def fill(self, request: Request) -> Json:
         """A JSON value meant to validate against ``request.schema``; the caller checks it and may ask again."""

@@ -58,6 +58,7 @@ class SchemaBackend:
     name = "schema"
     model = ""
     prompt_version = "1"
+    remembers = False
 
     def fill(self, request: Request) -> Json:
         seed = derive_seed("schema backend", request.seed, request.subject, request.repair)
