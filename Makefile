@@ -3,6 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || echo python3
 # The CPU build is enough for the default profile. Another build: make setup TORCH=torch==2.13.0+cu130 TORCH_ARGS="--index-url ..."
 TORCH ?= torch==2.13.0
 TORCH_ARGS ?=
+XGRAMMAR := xgrammar==0.2.9 apache-tvm-ffi==0.1.15.post2
 BIN := .venv/bin
 PIP := -m pip install -q --disable-pip-version-check
 export PATH := $(CURDIR)/$(BIN):$(PATH)
@@ -16,7 +17,9 @@ setup: .venv/ready .venv-bfcl/ready
 .venv/ready: pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python $(PIP) $(TORCH) $(TORCH_ARGS)
-	$(BIN)/python $(PIP) -e '.[dev,mcp]'
+	$(BIN)/python $(PIP) -e '.[dev,mcp,server,openai]'
+	# The extra `models` without what xgrammar needs on GPUs alone, a gigabyte.
+	$(BIN)/python $(PIP) --no-deps $(XGRAMMAR)
 	touch $@
 
 # The official checkers pin old packages and run text that a model wrote: they live in an environment of their own.

@@ -9,6 +9,7 @@ import typer
 
 from slca import params as p
 from slca.errors import SlcaError
+from slca.sgls.cli import app as simulate
 
 app = typer.Typer(
     help="Segment-locked credit assignment for tool-calling RL. One subcommand per pipeline stage.",
@@ -19,6 +20,9 @@ app = typer.Typer(
 
 ParamsFile = Annotated[Path, typer.Option("--params", help="Parameter file.")]
 DEFAULT = Path("params.yaml")
+
+
+app.add_typer(simulate, name="simulate")
 
 
 @app.command()

@@ -26,11 +26,8 @@ class _Section(BaseModel):
 
 
 class Schemas(_Section):
-    domains: tuple[str, ...] = Field(default=(), description="catalog domains to use; empty: all of them")
-    mcp_lists: tuple[str, ...] = Field(default=("mcp-server-time", "mcp-server-git"), description="stored MCP tool lists to add")
-    imports: tuple[str, ...] = Field(
-        default=(), description="your own tools: files with OpenAPI, Discovery, MCP, function lists, services, released SLCA rows"
-    )
+    domains: tuple[str, ...] = Field(default=("*",), description="catalog domains to use; * is all of them, none: []")
+    imports: str = Field(default="slca/sgls/catalog/mcp", description="your tools: a document, or a folder of documents")
 
 
 class Tasks(_Section):
@@ -74,6 +71,14 @@ class Simulator(_Section):
     )
     max_result_chars: Annotated[int, Field(ge=64)] = Field(default=2048, description="longer results are cut in their middle")
     max_parallel_calls: Positive = Field(default=20, description="calls beyond this in one step get an error result")
+
+    @model_validator(mode="after")
+    def _named(self) -> "Simulator":
+        needs = {"schema": (), "transformers": ("model",), "vllm": ("model",), "openai": ("base_url", "model")}[self.backend]
+        missing = [name for name in needs if not getattr(self, name)]
+        if missing:
+            raise ValueError(f"backend {self.backend} needs {' and '.join(missing)}")
+        return self
 
 
 class Warmstart(_Section):

@@ -23,19 +23,28 @@ class _Frozen(BaseModel):
 
 
 class Condition(_Frozen):
-    """A search filter: records whose ``field`` stands in relation ``op`` to ``argument`` stay; absent ones filter nothing."""
+    """A filter: records whose ``field`` stands in relation ``op`` to ``argument`` stay; absent arguments filter nothing.
+
+    ``eq``: JSON equality. ``le``, ``ge``: numbers, or strings in order. ``contains``: the field holds the argument, as text or in
+    a list, whatever the case. ``in``: the field is one of the argument's values. ``id``: both name the same record, as number or
+    as text. ``under``: the field is a path below the argument (``projects/p/jobs/j`` is under ``projects/p``).
+    """
 
     argument: str
     field: str
-    op: Literal["eq", "le", "ge", "contains"] = "eq"
+    op: Literal["eq", "le", "ge", "contains", "in", "id", "under"] = "eq"
 
 
 class Copy(_Frozen):
-    """The record that ``argument`` names must exist in ``entity``; its ``fields`` (source -> target) are copied."""
+    """The record that ``argument`` names must exist in ``entity``; a create or update copies its ``fields`` (source -> target).
+
+    ``scope``: arguments that the record's id is unique within, as in ``Behaviour``.
+    """
 
     argument: str
     entity: str
     fields: dict[str, str] = {}
+    scope: tuple[str, ...] = ()
 
 
 class Adjust(_Frozen):
@@ -48,47 +57,99 @@ class Adjust(_Frozen):
     sign: Literal[1, -1]
 
 
+class Page(_Frozen):
+    """Arguments by which a search answers one page of what it found; each is None where the tool has none.
+
+    Absent ``limit``: ``size`` records, or all if that is None too. ``offset``: records to skip. ``number``: of the page, from
+    ``first`` on. ``token``: what an earlier page gave as the token of the next one.
+    """
+
+    limit: str | None = None
+    offset: str | None = None
+    number: str | None = None
+    first: int = 1
+    token: str | None = None
+    size: int | None = None
+
+
+Counted = Literal["total", "shown", "pages", "page", "limit", "offset", "more", "token"]
+"""What a search can say of its page: records in all, on this page; pages in all; which page this is, its size and its start;
+whether more follow; and the token of the next page (absent on the last)."""
+
+
 class Behaviour(_Frozen):
     """The effect of a call. Which fields matter depends on ``kind``:
 
     * ``look_up``: the record of ``entity`` whose id is argument ``key``; not_found otherwise.
-    * ``search``: ``{result: [records]}``, all records that meet ``where``, in id order.
-    * ``create``: a new record from ``fields`` (argument -> record field), ``defaults`` and ``copies``; its id depends on
-      entity and content only, so the order of parallel creations does not change the end state.
-    * ``update``: sets ``fields`` (and ``defaults``, ``copies``) on the record that ``key`` names.
+    * ``search``: all records that meet ``where``, in id order, or one ``page`` of them. They are the answer's ``result``;
+      ``counts`` (property -> what it tells; ``meta.total`` is ``total`` in the object ``meta``) stand beside them.
+    * ``create``: a new record from ``fields`` (argument -> record field), ``record`` (an argument whose properties are all
+      written), ``defaults`` and ``copies``. Its id is argument ``key`` where that is given (if ``key`` is ``record``: its
+      ``id_field``); otherwise it depends on entity and content only, so that the order of parallel creations does not change the
+      end state, and validates against ``id_schema``.
+    * ``update``: writes the same onto the record that ``key`` names. ``replace``: what the call could write and did not is
+      removed. ``upsert``: a record that does not exist is made.
     * ``delete``: removes the record that ``key`` names.
     * ``compute``: ``function`` (a name in ``slca.sgls.compute.FUNCTIONS``) of the arguments; the state is not touched.
 
-    create, update and delete answer with the record (its id under ``id_field``). ``adjusts`` change numbers of other records.
-    Answers hold what the output schema lists, no more.
+    look_up, create, update and delete answer with the record (its id under ``id_field``), in property ``result`` where one is
+    named. A search's ``result`` is "" where the answer is the bare list. ``answer``: properties that answers hold in any case.
+    ``adjusts`` change numbers of other records. All records that ``copies`` name must exist, and the record itself must meet
+    ``where``, or the call is not_found.
+
+    ``by``: the field that ``key`` names an existing record by, where that is not its id (``/users/email/{email}``); of several
+    records the first. ``only``: the id of a record that is alone and needs no ``key`` (settings); it is there, empty, before
+    anyone writes it. ``scope``: arguments that a record's id is unique within; they stand before it in the state. ``prefix``:
+    what ids begin with, arguments in braces (``{parent}/jobs/``). ``made``: fields that the service itself writes; where a
+    record lacks them, they are filled by its entity and id when it is shown. Answers hold what the output schema lists, no more.
     """
 
     kind: Literal["look_up", "search", "create", "update", "delete", "compute"]
     entity: str | None = None
     id_field: str | None = None
+    id_schema: dict[str, Any] | None = None
     key: str | None = None
+    by: str | None = None
+    only: str | None = None
+    scope: tuple[str, ...] = ()
+    prefix: str | None = None
     result: str | None = None
     where: tuple[Condition, ...] = ()
+    page: Page | None = None
+    counts: dict[str, Counted] = {}
+    answer: dict[str, Any] = {}
     fields: dict[str, str] = {}
+    record: str | None = None
     defaults: dict[str, Any] = {}
+    made: tuple[str, ...] = ()
+    replace: bool = False
+    upsert: bool = False
     copies: tuple[Copy, ...] = ()
     adjusts: tuple[Adjust, ...] = ()
     function: str | None = None
 
     @model_validator(mode="after")
     def _complete(self) -> "Behaviour":
+        of_one = ("entity",) if self.only is not None else ("entity", "id_field", "key")
         needs = {
-            "look_up": ("entity", "id_field", "key"),
+            "look_up": of_one,
             "search": ("entity", "id_field", "result"),
             "create": ("entity", "id_field"),
-            "update": ("entity", "id_field", "key"),
-            "delete": ("entity", "id_field", "key"),
+            "update": of_one,
+            "delete": of_one,
             "compute": ("function",),
         }[self.kind]
         missing = [name for name in needs if getattr(self, name) is None]
         if missing:
             raise ValueError(f"behaviour {self.kind} needs {', '.join(missing)}")
+        beside = {*self.counts, *self.answer}
+        doubled = next((name for name in sorted(beside) if any(other.startswith(f"{name}.") for other in beside)), None)
+        if doubled is not None:
+            raise ValueError(f"{doubled!r} cannot be both a value and an object of the answer")
         return self
+
+
+Method = Literal["GET", "PUT", "POST", "DELETE", "OPTIONS", "HEAD", "PATCH", "TRACE"]
 
 
 class Place(_Frozen):
@@ -96,12 +157,23 @@ class Place(_Frozen):
 
     part: Literal["path", "query", "header", "cookie", "body", "field"]
     name: str = Field(description="as the source spells it; empty for a whole body")
+    style: Literal["", "comma", "space", "pipe", "deep", "json"] = Field(
+        default="",
+        description="how a list or an object is written outside a body. '': in the query a list as repeated parameters and an"
+        " object as one for each property, elsewhere with commas; comma, space, pipe: joined by that sign; deep:"
+        " name[key]=value; json: as JSON text",
+    )
 
 
 class Route(_Frozen):
-    """The HTTP operation behind an imported tool. ``arguments``: argument name -> its place; path: ``/pets/{pet_id}``."""
+    """The HTTP operation behind an imported tool. ``arguments``: argument name -> its place.
 
-    method: Literal["GET", "PUT", "POST", "DELETE", "OPTIONS", "HEAD", "PATCH", "TRACE"]
+    path: as in the source, without the server's base path. ``{pet_id}`` stands for one segment or a part of one.
+    ``{name=projects/*/topics/*}`` (google.api.http) stands for several: ``*`` is one segment, ``**`` one or more. What stands in
+    braces, up to ``=``, is the place's name.
+    """
+
+    method: Method
     path: str
     arguments: dict[str, Place] = {}
     media_type: str = Field(default="application/json", description="of the request's body")

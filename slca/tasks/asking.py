@@ -27,7 +27,9 @@ def ask(world: World, tool: Tool, rng: random.Random, state: State, without: str
     """A request for ``tool`` whose records are added to ``state``; its question leaves out the required argument ``without``."""
     phrases = world.phrases(tool)
     if phrases is None:
-        given = generic.arguments(tool, rng, world.part)
+        given, records = generic.request(tool, world.services[tool.domain], rng, world.part)
+        for entity, kept in records.items():
+            state.setdefault(entity, {}).update(kept)
         return Request(tool, generic.question(tool, {k: v for k, v in given.items() if k != without}), given, "")
     template = rng.choice([t for t in phrases.questions(world.part) if not without or without in droppable(t)])
     scene = Scene(world.domain(tool), rng, world.part, state)

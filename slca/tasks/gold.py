@@ -35,9 +35,13 @@ def run_plan(
     tools: Sequence[Tool], state: State, plan: Plan, simulator: params.Simulator, cache: Cache | None = None
 ) -> tuple[tuple[tuple[Attempt, ...], ...], str]:
     """The attempts of each step of ``plan``, failed ones included, and the digest of the state afterwards; without faults."""
-    session = Session(tools, state, simulator.model_copy(update={"fault_rate": 0.0}), session="gold", cache=cache)
+    session = Session(tools, state, _faultless(simulator), session="gold", cache=cache)
     attempts = tuple(tuple(session.call(call.name, call.arguments) for call in step) for step in plan)
     return attempts, session.end_state()
+
+
+def _faultless(simulator: params.Simulator) -> params.Simulator:
+    return simulator.model_copy(update={"fault_rate": 0.0, "fault_rates": {}})
 
 
 @lru_cache(maxsize=4096)

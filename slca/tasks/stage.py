@@ -13,11 +13,10 @@ from slca.errors import DataError
 from slca.hierr import score
 from slca.params import Params, Rewards
 from slca.records import FinishReason, Rollout, Task
-from slca.tasks import generic
 from slca.tasks.generate import generate
 from slca.tasks.gold import gold_steps
 from slca.tasks.phrasing import load_book
-from slca.tasks.world import make_worlds, phrases_of
+from slca.tasks.world import make_worlds
 
 log = logging.getLogger(__name__)
 
@@ -25,11 +24,7 @@ log = logging.getLogger(__name__)
 def run(params: Params, root: Path = Path(".")) -> None:
     """Write the three splits. Raises DataError when the tools allow too few tasks, or a task fails its own check."""
     tools = tables.read_tools(root / "data/schemas.parquet")
-    book = load_book()
-    skipped = [tool.name for tool in tools if phrases_of(tool, book) is None and not generic.is_usable(tool)]
-    if skipped:
-        log.info("%d imported tools are not asked about (long or undrawable schemas): %s", len(skipped), ", ".join(skipped))
-    worlds = make_worlds(tools, book, params.simulator, generic.is_usable)
+    worlds = make_worlds(tools, load_book(), params.simulator)
     taken: set[str] = set()
     splits = {}
     for split, world in worlds.items():

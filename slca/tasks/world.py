@@ -1,15 +1,19 @@
 """What a split is made of: which tools its questions are about, what else may stand in a tool list, which values it draws."""
 
+import logging
 import random
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from slca import params
 from slca.files import derive_seed
 from slca.records import Json, Plan, State
 from slca.sgls.tool import Tool
+from slca.tasks import generic
 from slca.tasks.phrasing import Book, ChainPhrases, Domain, ToolPhrases
 from slca.tasks.values import Part
+
+log = logging.getLogger(__name__)
 
 TRAIN_IMPORTED = 8
 """Imported tools in train and test; the rest of them is kept for unseen_tools."""
@@ -35,7 +39,8 @@ class Draft:
 class World:
     """The makings of one split.
 
-    phrased, imported: tools that questions are about. background: tools that may stand in a list beside them.
+    phrased, imported: tools that questions are about. background: tools that may stand in a list beside them. services: all tools
+    of the splits by their domain, which say what records a domain keeps.
     """
 
     split: str
@@ -43,6 +48,7 @@ class World:
     phrased: tuple[Tool, ...]
     imported: tuple[Tool, ...]
     background: tuple[Tool, ...]
+    services: Mapping[str, tuple[Tool, ...]]
     imported_share: float
     book: Book
     simulator: params.Simulator
@@ -105,12 +111,15 @@ def phrases_of(tool: Tool, book: Book) -> ToolPhrases | None:
     return domain.tools.get(tool.name) if domain is not None and tool.behaviour is not None else None
 
 
-def make_worlds(
-    tools: Sequence[Tool], book: Book, simulator: params.Simulator, usable: Callable[[Tool], bool]
-) -> dict[str, World]:
-    """A world for each split. ``usable`` says of an imported tool whether questions can be made from its schema."""
+def make_worlds(tools: Sequence[Tool], book: Book, simulator: params.Simulator) -> dict[str, World]:
+    """A world for each split. Imported tools that no question can be made of are left out."""
+    services = {domain: tuple(t for t in tools if t.domain == domain) for domain in dict.fromkeys(tool.domain for tool in tools)}
     phrased = [tool for tool in tools if phrases_of(tool, book) is not None]
-    imported = [tool for tool in tools if phrases_of(tool, book) is None and usable(tool)]
+    others = [tool for tool in tools if phrases_of(tool, book) is None]
+    imported = [tool for tool in others if generic.is_usable(tool, services[tool.domain], simulator)]
+    if len(imported) < len(others):
+        skipped = ", ".join(tool.name for tool in others if tool not in imported)
+        log.info("%d imported tools are not asked about (long or undrawable schemas): %s", len(others) - len(imported), skipped)
     imported.sort(key=lambda tool: derive_seed("imported", tool.name))
     free = [tool for tool in imported if not tool.held_out]
     # Without our catalog the imported tools are all there is to train on: four in five then.
@@ -121,7 +130,7 @@ def make_worlds(
 
     def world(split: str, subjects: Collection[Tool], own: Collection[Tool], background: Collection[Tool], share: float) -> World:
         part: Part = "train" if split == "train" else "test"
-        return World(split, part, tuple(subjects), tuple(own), tuple(background), share, book, simulator)
+        return World(split, part, tuple(subjects), tuple(own), tuple(background), services, share, book, simulator)
 
     return {
         "train": world("train", seen, first, [*seen, *first], IMPORTED_SHARE),

@@ -1,15 +1,15 @@
 """Stage ``schemas``: what params.yaml names and nothing else, every tool checked before a file appears."""
 
+import json
 from pathlib import Path
 
 import pytest
 
-from slca.errors import ParamsError, ToolError
+from slca.errors import ParamsError, SlcaError, ToolError
 from slca.params import Params
 from slca.sgls import stage
-from slca.sgls.catalog_loader import CATALOG, load_catalog, load_mcp_lists
+from slca.sgls.catalog_loader import CATALOG, MCP_LISTS, load_catalog
 from slca.sgls.compute import FUNCTIONS
-from slca.sgls.importers.mcp import from_tools_list
 from slca.tables import read_tools
 
 DOMAIN = """\
@@ -25,10 +25,10 @@ def params(**schemas: object) -> Params:
 
 
 def test_the_table_holds_the_chosen_domains_and_lists_in_order(tmp_path: Path) -> None:
-    stage.run(params(domains=["weather", "banking"], mcp_lists=["mcp-server-time"]), tmp_path)
+    stage.run(params(domains=["weather", "banking"], imports=str(MCP_LISTS / "mcp-server-time.json")), tmp_path)
     tools = read_tools(tmp_path / "data" / "schemas.parquet")
     assert list(dict.fromkeys(tool.domain for tool in tools)) == ["banking", "weather", "mcp-server-time"]
-    assert tools == load_catalog(("banking", "weather")) + load_mcp_lists(("mcp-server-time",))
+    assert tools == load_catalog(("banking", "weather")) + stage.load_imports(MCP_LISTS / "mcp-server-time.json")
 
 
 def test_two_runs_write_the_same_bytes(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_every_function_of_the_catalog_exists() -> None:
 
 
 @pytest.mark.parametrize(
-    ("schemas", "known"), [({"domains": ["toys"]}, "banking"), ({"mcp_lists": ["mcp-toys"]}, "mcp-server-git")]
+    ("schemas", "known"), [({"domains": ["toys"]}, "banking"), ({"imports": "toys.yaml"}, "no file or folder toys.yaml")]
 )
 def test_an_unknown_name_is_refused_with_the_known_ones(schemas: dict[str, object], known: str, tmp_path: Path) -> None:
     with pytest.raises(ParamsError, match=known):
@@ -64,7 +64,6 @@ def test_an_unknown_name_is_refused_with_the_known_ones(schemas: dict[str, objec
         (DOMAIN.replace("{type: string}", "{$ref: '#/$defs/name'}"), "find_toys.*has no target"),
         (DOMAIN.replace("{type: string}", "{$ref: 'https://example.com/name'}"), "leaves the document"),
         (DOMAIN.replace("{type: string}", r"{pattern: '\p{L}'}"), "'regex'"),
-        (DOMAIN.replace("type: string", "const: 2026-03-01"), "quotes"),
         (DOMAIN + "  behaviour: {kind: compute, function: guess}\n", "guess.*add_days"),
         (DOMAIN + "  behaviour: {kind: look_up}\n", "find_toys"),
         (DOMAIN + "- name: find_toys\n  parameters: {type: object}\n", "twice"),
@@ -74,7 +73,7 @@ def test_an_unknown_name_is_refused_with_the_known_ones(schemas: dict[str, objec
 )
 def test_a_bad_domain_is_refused_with_file_and_fault(text: str, fault: str, tmp_path: Path) -> None:
     (tmp_path / "toys.yaml").write_text(text, encoding="utf-8")
-    with pytest.raises(ToolError, match=fault) as raised:
+    with pytest.raises(SlcaError, match=fault) as raised:
         load_catalog(folder=tmp_path)
     assert "toys.yaml" in str(raised.value)
 
@@ -86,9 +85,40 @@ def test_a_name_in_two_domains_is_refused(tmp_path: Path) -> None:
         load_catalog(folder=tmp_path)
 
 
-def test_a_name_in_the_catalog_and_in_a_list_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    double = from_tools_list({"tools": [{"name": "check_balance", "inputSchema": {"type": "object"}}]}, "bank-server")
-    monkeypatch.setattr(stage, "load_mcp_lists", lambda names: double)
-    with pytest.raises(ToolError, match="check_balance"):
-        stage.run(params(domains=["banking"]), tmp_path)
-    assert not (tmp_path / "data").exists()
+def test_a_name_that_the_catalog_has_gets_the_document_s_name_in_front(tmp_path: Path) -> None:
+    tools = [{"name": name, "inputSchema": {"type": "object"}} for name in ("check_balance", "open_gate")]
+    for name in ("garage", "garage2"):
+        (tmp_path / f"{name}.json").write_text(json.dumps({"tools": tools}), encoding="utf-8")
+    stage.run(params(domains=["banking"], imports=str(tmp_path)), tmp_path)
+    stored = {tool.name: tool for tool in read_tools(tmp_path / "data" / "schemas.parquet") if tool.domain != "banking"}
+    assert list(stored) == ["garage_check_balance", "open_gate", "garage2_check_balance", "garage2_open_gate"]
+    assert stored["garage2_open_gate"].original == "open_gate"
+
+
+def test_imported_operations_keep_what_was_inferred_of_them(tmp_path: Path) -> None:
+    stage.run(params(domains=[], imports="tests/sgls/documents/petstore.yaml"), tmp_path)
+    behaviours = {tool.name: tool.behaviour for tool in read_tools(tmp_path / "data" / "schemas.parquet")}
+    found = behaviours["createVisit"]
+    assert found is not None and (found.kind, found.entity) == ("create", "visit") and None not in behaviours.values()
+
+
+def test_what_cannot_be_imported_is_logged_with_its_place_and_the_rest_is_used(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tools = [{"name": "broken", "inputSchema": {"type": "nothing"}}, {"name": "whole", "inputSchema": {"type": "object"}}]
+    (tmp_path / "odd.json").write_text(json.dumps({"tools": tools}), encoding="utf-8")
+    stage.run(params(domains=[], imports=str(tmp_path / "odd.json")), tmp_path)
+    assert [tool.name for tool in read_tools(tmp_path / "data" / "schemas.parquet")] == ["whole"]
+    assert "#/tools/0 (broken)" in caplog.text
+
+
+def test_without_any_tool_there_is_nothing_to_train_on(tmp_path: Path) -> None:
+    (tmp_path / "none").mkdir()
+    with pytest.raises(ParamsError, match="there is no tool"):
+        stage.run(params(domains=[], imports=str(tmp_path / "none")), tmp_path)
+
+
+def test_a_fault_rate_of_an_unknown_tool_is_refused(tmp_path: Path) -> None:
+    rates = Params.model_validate({"simulator": {"fault_rates": {"no_such_tool": 0.5}}})
+    with pytest.raises(ParamsError, match="fault_rates: there is no tool 'no_such_tool'"):
+        stage.run(rates, tmp_path)

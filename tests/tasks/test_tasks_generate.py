@@ -16,10 +16,10 @@ from slca.files import canonical_json, digest
 from slca.hierr.words import contains, fold, result_text
 from slca.params import Simulator
 from slca.records import Call, Task, TaskKind, plan_to_json
-from slca.sgls.catalog_loader import load_catalog, load_mcp_lists
+from slca.sgls.catalog_loader import MCP_LISTS, load_catalog
+from slca.sgls.stage import load_imports
 from slca.sgls.tool import Tool, load_tools
 from slca.tasks.generate import generate, make_task, task_key
-from slca.tasks.generic import is_usable
 from slca.tasks.gold import gold_steps, run_plan
 from slca.tasks.phrasing import load_book
 from slca.tasks.world import World, make_worlds
@@ -36,8 +36,7 @@ over_seeds = settings(max_examples=25, deadline=None)
 @cache
 def worlds() -> dict[str, World]:
     # No fixture: hypothesis would print it, all tools and phrasings.
-    tools = load_catalog() + load_mcp_lists(("mcp-server-time", "mcp-server-git"))
-    return make_worlds(tools, load_book(), SIMULATOR, is_usable)
+    return make_worlds(load_catalog() + load_imports(MCP_LISTS), load_book(), SIMULATOR)
 
 
 def names(task: Task) -> list[str]:
@@ -205,13 +204,12 @@ def test_same_seed_same_tasks_in_another_process() -> None:
     script = (
         "from slca.params import Simulator\n"
         "from slca.files import digest\n"
-        "from slca.sgls.catalog_loader import load_catalog, load_mcp_lists\n"
+        "from slca.sgls.catalog_loader import MCP_LISTS, load_catalog\n"
+        "from slca.sgls.stage import load_imports\n"
         "from slca.tasks.generate import generate\n"
-        "from slca.tasks.generic import is_usable\n"
         "from slca.tasks.phrasing import load_book\n"
         "from slca.tasks.world import make_worlds\n"
-        "tools = load_catalog() + load_mcp_lists(('mcp-server-time', 'mcp-server-git'))\n"
-        "world = make_worlds(tools, load_book(), Simulator(), is_usable)['test']\n"
+        "world = make_worlds(load_catalog() + load_imports(MCP_LISTS), load_book(), Simulator())['test']\n"
         f"print(digest([repr(task) for task in generate(world, 60, {SHARES!r}, 11)]))\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
@@ -229,7 +227,6 @@ def test_running_out_of_questions_is_told() -> None:
         (Tool(name="ping", parameters=zone, domain="own"), Tool(name="pong", parameters=zone, domain="own")),
         load_book(),
         SIMULATOR,
-        is_usable,
     )["train"]
     with pytest.raises(DataError, match=r"No new task of kind single .* split train .* lower tasks\.train"):
         generate(world, 20, {"single": 1.0}, 0)

@@ -1,6 +1,7 @@
 """Questions made from a schema alone."""
 
 import random
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -9,12 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slca.params import Simulator
-from slca.records import TaskKind
-from slca.sgls.catalog_loader import load_mcp_lists
-from slca.sgls.tool import Behaviour, Tool
+from slca.records import Call, TaskKind
+from slca.sgls.catalog_loader import MCP_LISTS
+from slca.sgls.stage import load_imports
+from slca.sgls.tool import Tool
 from slca.tasks import generic
 from slca.tasks.generate import generate, make_task
-from slca.tasks.gold import gold_steps
+from slca.tasks.gold import gold_steps, run_plan
 from slca.tasks.phrasing import load_book
 from slca.tasks.world import TRAIN_IMPORTED, make_worlds
 
@@ -64,19 +66,71 @@ def test_drawn_arguments_validate(seed: int, part: Any) -> None:
 @pytest.mark.parametrize(
     "unusable",
     [
-        tool({"code": {"type": "string", "pattern": "^[a-z]$"}}, ["code"]),
         tool({"either": {"oneOf": [{"type": "string"}, {"type": "integer"}]}}, ["either"]),
         tool({"inner": {"type": "object"}}, ["inner"]),
         tool({"short": {"type": "string", "maxLength": 1}}, ["short"]),
-        tool({"page": {"type": "string", "format": "uri"}}, ["page"]),
         tool({"n": {"type": "integer"}}, []),
         tool({f"argument_{n}": {"type": "string", "description": "d" * 40} for n in range(20)}, ["argument_0"]),
-        tool({"id": {"type": "string"}}, ["id"], behaviour=Behaviour(kind="look_up", entity="e", id_field="id", key="id")),
+        tool({"city": {"type": "string"}}, ["city"], output={"type": "null"}),
     ],
-    ids=["pattern", "oneOf", "object", "length", "format", "nothing required", "long", "needs a record"],
+    ids=["oneOf", "object", "length", "nothing required", "long", "nothing to tell"],
 )
-def test_schemas_that_cannot_be_drawn_are_left_out(unusable: Tool) -> None:
-    assert not generic.is_usable(unusable)
+def test_tools_that_no_question_can_be_made_of_are_left_out(unusable: Tool) -> None:
+    assert not generic.is_usable(unusable, [unusable], Simulator())
+
+
+CODE = {"type": "string", "pattern": "^[A-Z]{3}-[0-9]{2}$"}
+
+REFERENCE = {"type": "object", "properties": {"code": {"$ref": "#/$defs/code"}}, "required": ["code"]}
+
+
+@pytest.mark.parametrize(
+    "usable",
+    [
+        tool({"code": CODE}, ["code"]),
+        tool({"page": {"type": "string", "format": "uri"}}, ["page"]),
+        Tool(
+            name="own_tool",
+            parameters={
+                "type": "object",
+                "properties": {"code": {"$ref": "#/$defs/code"}},
+                "required": ["code"],
+                "$defs": {"code": CODE},
+            },
+        ),
+    ],
+    ids=["pattern", "format", "reference"],
+)
+def test_patterns_formats_and_references_are_drawn_for(usable: Tool) -> None:
+    values = generic.arguments(usable, random.Random(1), "train")
+    jsonschema.validate(values, usable.parameters)
+    assert values and generic.is_usable(usable, [usable], Simulator())
+
+
+PETS = load_imports(Path("tests/sgls/documents/petstore.yaml"))
+
+
+@given(st.integers(0, 10**6), st.sampled_from(PETS))
+@settings(max_examples=60, deadline=None)
+def test_tools_that_keep_records_are_asked_about_records_that_are_there(seed: int, subject: Tool) -> None:
+    assert subject.behaviour is not None
+    try:
+        given_values, state = generic.request(subject, PETS, random.Random(seed), "train")
+    except generic.Undrawable:
+        assert subject.name in ("listPets", "createPet", "createVisit")  # at times nothing is given; a body that cannot be drawn
+        return
+    ((attempt,),), _ = run_plan([subject], state, ((Call(subject.name, given_values),),), Simulator())
+    assert attempt.error is None
+    assert set(state) <= {"pet", "visit"} and str(subject.behaviour.entity) in state
+
+
+def test_an_imported_api_alone_makes_all_splits_with_state() -> None:
+    worlds = make_worlds(PETS, load_book(), Simulator())
+    for world in worlds.values():
+        for task in generate(world, 12, {"single": 0.5, "parallel": 0.5}, 0):
+            steps, end_state = gold_steps(task, Simulator())
+            assert task.state and end_state == task.end_state and task.facts
+            assert all(fact in str(steps) for fact in task.facts)
 
 
 def test_a_user_s_own_tools_alone_make_all_splits() -> None:
@@ -85,7 +139,7 @@ def test_a_user_s_own_tools_alone_make_all_splits() -> None:
         tool({"city": {"type": "string"}, "count": {"type": "integer"}}, ["city"], name)
         for name in ("a_tool", "b_tool", "c_tool")
     )
-    worlds = make_worlds(own, load_book(), Simulator(), generic.is_usable)
+    worlds = make_worlds(own, load_book(), Simulator())
     shares = {"single": 0.2, "chain": 0.2, "parallel": 0.2, "distractors": 0.2, "missing": 0.2}
     for world in worlds.values():
         tasks = generate(world, 20, shares, 0)
@@ -99,18 +153,18 @@ def test_a_user_s_own_tools_alone_make_all_splits() -> None:
 
 def test_a_missing_value_of_an_imported_tool_is_asked_for_by_its_name() -> None:
     own = (tool({"repo_path": {"type": "string"}}, ["repo_path"], "scan"), tool({"city": {"type": "string"}}, ["city"], "walk"))
-    world = make_worlds(own, load_book(), Simulator(), generic.is_usable)["train"]
+    world = make_worlds(own, load_book(), Simulator())["train"]
     task = make_task(world, TaskKind.MISSING, 0)
     assert task.facts[0] in ("repo path", "city") and task.question in ("Use scan.", "Use walk.")
 
 
 def test_few_imported_tools_go_to_training() -> None:
     tools = (
-        load_mcp_lists(("mcp-server-git",))
+        load_imports(MCP_LISTS / "mcp-server-git.json")
         + tuple(tool({"city": {"type": "string"}}, ["city"], f"extra_{n}") for n in range(6))
         + (Tool.model_validate({**CATALOG_TOOL}),)
     )
-    worlds = make_worlds(tools, load_book(), Simulator(), generic.is_usable)
+    worlds = make_worlds(tools, load_book(), Simulator())
     assert len(worlds["train"].imported) == TRAIN_IMPORTED
     assert worlds["train"].imported == worlds["test"].imported
     assert not {t.name for t in worlds["train"].imported} & {t.name for t in worlds["unseen_tools"].imported}

@@ -103,7 +103,9 @@ def test_a_missing_input_names_the_stage_to_run(tmp_path: Path) -> None:
 
 
 def test_catalog_only_needs_no_imported_tools(tmp_path: Path) -> None:
-    only = PARAMS.model_copy(update={"schemas": PARAMS.schemas.model_copy(update={"mcp_lists": (), "domains": ("travel",)})})
+    (tmp_path / "none").mkdir()
+    schemas = {"imports": str(tmp_path / "none"), "domains": ("travel",)}
+    only = PARAMS.model_copy(update={"schemas": PARAMS.schemas.model_copy(update=schemas)})
     schemas_stage.run(only, tmp_path)
     stage.run(only, tmp_path)
     for task in tables.read_tasks(tmp_path / "data/tasks/test.parquet"):

@@ -1,4 +1,4 @@
-"""What a backend is asked, and what it must offer."""
+"""What a backend is asked, what it must offer, and how it says that it has no answer."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -29,6 +29,14 @@ class Request:
     problem: str = ""
 
 
+class BackendFailure(Exception):
+    """No answer can be had: the server is down, or the model cannot take the request. One sentence; the rollout is masked."""
+
+
+class Unreadable(BackendFailure):
+    """There is an answer, but it is no JSON value. It counts as refused: asked again, the backend reads this as ``problem``."""
+
+
 class Backend(Protocol):
     """Fills values. name, model and prompt_version enter the cache's key: change prompt_version with whatever changes answers."""
 
@@ -39,4 +47,7 @@ class Backend(Protocol):
     """Whether answers depend on ``Request.earlier``, which is then part of the state: it enters the cache's key."""
 
     def fill(self, request: Request) -> Json:
-        """A JSON value meant to validate against ``request.schema``; the caller checks it and may ask again."""
+        """A JSON value meant to validate against ``request.schema``; the caller checks it and may ask again.
+
+        Safe to call from several threads. Raises BackendFailure where no answer can be had, Unreadable for one that is no JSON.
+        """

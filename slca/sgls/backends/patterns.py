@@ -1,10 +1,13 @@
-"""A short string that a regular expression matches; look-around and back references are left out."""
+"""A short string that a regular expression matches; back references are left out."""
 
 import importlib
 import random
 import re
 import string
+from functools import lru_cache
 from typing import Any
+
+from slca.sgls.regexes import BadPattern, compiled_pattern, python_pattern
 
 # The parser of the standard library's re module: private, but present under this name in every Python this package allows.
 _PARSER: Any = importlib.import_module("re._parser")
@@ -20,40 +23,69 @@ _CATEGORIES = {
 }
 
 
-def matching(pattern: str, rng: random.Random, length: int = 0) -> str | None:
-    """A string in which ``pattern`` is found, repeats drawn so that ``length`` characters are in reach; None if that fails."""
+def matching(pattern: str, rng: random.Random, length: int = 0, attempt: int = 0) -> str | None:
+    """A string that ``pattern`` may well be found in; None if that fails. length: characters that repeats should bring in reach.
+
+    Look-around is not built towards: the caller sees whether it is met. attempt: on odd ones, any character stands for any.
+    """
+    any_character = _CHARACTERS if attempt % 2 else string.ascii_lowercase
     try:
-        return "".join(_node(op, argument, rng, length) for op, argument in _PARSER.parse(pattern))
-    except (re.error, _Unsupported):
+        tree = _PARSER.parse(_spelled_out(python_pattern(pattern)))
+        return "".join(_node(op, argument, rng, length, any_character) for op, argument in tree)
+    except (re.error, BadPattern, _Unsupported, OverflowError, RecursionError):
         return None
+
+
+def _spelled_out(pattern: str) -> str:
+    """``pattern`` with the characters of its ``\\p{...}``, which the parser does not know."""
+
+    def characters(match: re.Match[str]) -> str:
+        inside = match["begin"].count("[") > match["begin"].count("]")
+        return match["begin"] + (_with_property(match["property"]) if inside else f"[{_with_property(match['property'])}]")
+
+    while True:
+        spelled = _PROPERTY.sub(characters, pattern, count=1)
+        if spelled == pattern:
+            return pattern
+        pattern = spelled
+
+
+_PROPERTY = re.compile(r"(?P<begin>(?:[^\\]|\\[^pP])*?)(?P<property>\\[pP](?:\{[^}]*\}|.))", re.DOTALL)
+
+
+@lru_cache(maxsize=256)
+def _with_property(name: str) -> str:
+    test = compiled_pattern(name)
+    members = [c for c in map(chr, range(0x20, 0x3100)) if test.match(c)]
+    return "".join(re.escape(c) for c in members[:60]) or "(?!)"
 
 
 class _Unsupported(Exception):
     pass
 
 
-def _node(op: Any, argument: Any, rng: random.Random, length: int) -> str:
+def _node(op: Any, argument: Any, rng: random.Random, length: int, any_character: str) -> str:
     match str(op):
         case "LITERAL":
             return chr(argument)
         case "NOT_LITERAL":
             return rng.choice([c for c in _CHARACTERS if ord(c) != argument])
         case "ANY":
-            return rng.choice(string.ascii_lowercase)
+            return rng.choice(any_character)
         case "IN":
             return rng.choice(_class_members(argument))
         case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT":
             least, most, body = argument
             count = least + rng.randrange(min(most - least, max(3, length - least)) + 1)
-            return "".join(_node(node[0], node[1], rng, length) for _ in range(count) for node in body)
+            return "".join(_node(node[0], node[1], rng, length, any_character) for _ in range(count) for node in body)
         case "SUBPATTERN":
-            return "".join(_node(node[0], node[1], rng, length) for node in argument[3])
+            return "".join(_node(node[0], node[1], rng, length, any_character) for node in argument[3])
         case "ATOMIC_GROUP":
-            return "".join(_node(node[0], node[1], rng, length) for node in argument)
+            return "".join(_node(node[0], node[1], rng, length, any_character) for node in argument)
         case "BRANCH":
-            return "".join(_node(node[0], node[1], rng, length) for node in rng.choice(argument[1]))
-        case "AT":
-            return ""  # anchors and word boundaries; a string that they refuse is drawn again by the caller
+            return "".join(_node(node[0], node[1], rng, length, any_character) for node in rng.choice(argument[1]))
+        case "AT" | "ASSERT" | "ASSERT_NOT":
+            return ""  # a string that an anchor or look-around refuses is drawn again by the caller
         case _:
             raise _Unsupported
 

@@ -72,6 +72,20 @@ FORMATS: dict[str, Text] = {
     "uuid": uuid,
 }
 
+SHORT_FORMATS: dict[str, Text] = {
+    "time": lambda rng: clock(rng),
+    "email": lambda rng: f"{rng.choice('abcdefgh')}@{rng.choice('xyz')}.io",
+    "uri": lambda rng: f"{rng.choice(('a', 'urn', 'tag'))}:{rng.choice('abcdefgh')}",
+}
+"""For strings that a maximal length leaves little room."""
+
+
+def lengthened(text: str, format_name: str, least: int) -> str:
+    """``text`` with enough characters where its format takes more."""
+    missing = "x" * (least - len(text))
+    return text + missing if format_name == "uri" else missing + text if format_name == "email" else text
+
+
 _TEXTS: dict[str, Text] = {
     "id": code,
     "code": code,

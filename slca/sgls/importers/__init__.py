@@ -1,12 +1,5 @@
-"""Tools from elsewhere: one small file per kind of source, a dict names them.
+"""Tools from elsewhere: one small file per kind of source.
 
-An importer turns a stored document and the name of its source into checked tools.
+``source.IMPORTERS`` names the kinds, ``source.load_source`` reads any of them. An importer of documents is a pure function
+``(document, source) -> Imported`` (``base``) of a parsed document and of the name that it goes by.
 """
-
-from collections.abc import Callable
-
-from slca.records import Json
-from slca.sgls.importers import mcp
-from slca.sgls.tool import Tool
-
-IMPORTERS: dict[str, Callable[[Json, str], tuple[Tool, ...]]] = {"mcp": mcp.from_tools_list}
