@@ -24,12 +24,38 @@ Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
+class Calls:
+    """What the calls of B rollouts were, for the rules that look at them; see ``slca.hierr.calls``.
+
+    success, correct, completeness, repeats, errors, malformed: (B,). steps, scores: per rollout, of its calls in order.
+    """
+
+    success: Floats
+    correct: Floats
+    completeness: Floats
+    repeats: Floats
+    errors: Floats
+    malformed: Floats
+    steps: tuple[tuple[int, ...], ...]
+    scores: tuple[tuple[float, ...], ...]
+
+    def __post_init__(self) -> None:
+        lengths = {name: len(values) for name, values in vars(self).items()}
+        unequal = [row for row, steps in enumerate(self.steps) if len(steps) != len(self.scores[row])]
+        if len(set(lengths.values())) != 1 or unequal:
+            raise DataError(
+                f"Calls need one entry per rollout and one score per call, not {lengths}, unequal rows {unequal[:5]}."
+            )
+
+
+@dataclass(frozen=True, eq=False)
 class Groups:
     """B rollouts, each field (B,).
 
     group: which rollouts belong to one task. tool, summary: the rewards R_tool and R_sum, NaN exactly where not scorable.
     has_tool, has_summary: the rollout has tokens of that segment. needs_call: the task does. opened_call: the rollout opened
-    a call marker, well-formed or not. Raises DataError where the fields do not fit together.
+    a call marker, well-formed or not. calls: None where nothing is known of single calls; rules that need it then refuse.
+    Raises DataError where the fields do not fit together.
     """
 
     group: Rows
@@ -40,9 +66,12 @@ class Groups:
     scorable: Bools
     needs_call: Bools
     opened_call: Bools
+    calls: Calls | None = None
 
     def __post_init__(self) -> None:
-        shapes = {name: np.shape(values) for name, values in vars(self).items()}
+        shapes = {name: np.shape(values) for name, values in vars(self).items() if name != "calls"}
+        if self.calls is not None:
+            shapes["calls"] = self.calls.success.shape
         if set(shapes.values()) != {(len(self.group),)} or not len(self.group):
             raise DataError(f"Groups need fields of one shape (B,) with B at least 1, not {shapes}; pass one row per rollout.")
         for name, rewards in (("tool", self.tool), ("summary", self.summary)):
@@ -86,7 +115,15 @@ def groups_from_rewards(rewards: Sequence[Reward], labels: Sequence[Sequence[int
         scorable=scorable,
         needs_call=np.array([reward.needs_call for reward in rewards], dtype=np.bool_),
         opened_call=np.array([reward.opened_call for reward in rewards], dtype=np.bool_),
+        calls=Calls(
+            **{name: np.array([getattr(reward, name) for reward in rewards], dtype=np.float64) for name in _CALL_COLUMNS},
+            steps=tuple(reward.call_steps for reward in rewards),
+            scores=tuple(reward.call_scores for reward in rewards),
+        ),
     )
+
+
+_CALL_COLUMNS = ("success", "correct", "completeness", "repeats", "errors", "malformed")
 
 
 def deviations(values: Floats) -> tuple[Floats, float]:

@@ -38,7 +38,7 @@ def scored(task_id: str, member: int, step: int, tool: float | None = None, summ
     score_summary = float(rng.random()) if summary is None else summary
     reward = Reward(
         name, task_id, member, TaskKind.SINGLE, score_tool, score_summary, "", True, True, True,
-        1, 1, 1, 1, 1, 1, 1, True, 1, 0, 0, 1, rollout.sampled_tokens, FinishReason.STOP,
+        1, 1, 1, 1, 1, 1, 1, True, (0,), (1.0,), 1, 1.0, 0, 0, 1, 0, 0, 1, rollout.sampled_tokens, FinishReason.STOP,
     )  # fmt: skip
     return Scored(rollout, reward)
 
