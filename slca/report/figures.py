@@ -1,22 +1,14 @@
-"""The four figures of the report, each drawn by one function from numbers that are in results.json or the training CSVs.
+"""The four figures of the report, each drawn by one function from numbers that are in results.json or the training CSVs."""
 
-Equal numbers give equal bytes: no pyplot and no user's matplotlibrc, ids in the SVG from a fixed salt, no date or program name
-in either format, letters drawn as outlines of matplotlib's own font. Colours are Okabe and Ito's, told apart in all common
-kinds of colour blindness; markers differ as well. The background is white, so that a figure reads the same on a dark page.
-"""
-
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from slca.files import replacing
+from slca.figures import colour, marker, save, style
 from slca.report.inputs import SPLITS, WARMSTART
 from slca.report.intervals import Floats
 from slca.report.learning import WINDOW, seed_mean, trailing_mean
@@ -30,44 +22,6 @@ LABELS = {
     "summary": "SUMMARY tokens",
 }
 
-# Colour and marker of every method of method section 4, so that one added to params.yaml keeps its look in all reports.
-_LOOK = {
-    WARMSTART: ("#5f5f5f", "D"),
-    "grpo": ("#d55e00", "s"),
-    "slca": ("#0072b2", "o"),
-    "toolpo": ("#009e73", "^"),
-    "rltr": ("#cc79a7", "v"),
-    "gdpo": ("#e69f00", "P"),
-    "routed_joint": ("#56b4e9", "X"),
-    "slca_call": ("#000000", "*"),
-}
-
-_OTHER = ("#8c8c8c", "h")
-
-_STYLE = {
-    "figure.facecolor": "white",
-    "savefig.facecolor": "white",
-    "axes.facecolor": "white",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": "#444444",
-    "axes.titlesize": 10,
-    "axes.titlelocation": "left",
-    "axes.labelsize": 9,
-    "axes.axisbelow": True,
-    "xtick.labelsize": 8.5,
-    "ytick.labelsize": 9,
-    "xtick.color": "#444444",
-    "ytick.color": "#222222",
-    "grid.color": "#e3e3e3",
-    "grid.linewidth": 0.7,
-    "font.family": "DejaVu Sans",
-    "font.size": 9,
-    "svg.hashsalt": "slca",
-    "svg.fonttype": "path",
-    "path.simplify": False,
-}
-
 
 def label(name: str) -> str:
     return LABELS.get(name, name)
@@ -75,18 +29,11 @@ def label(name: str) -> str:
 
 def write_all(folder: Path, results: Results, curves: dict[str, dict[str, Floats]]) -> None:
     """Draws every figure into ``folder`` as SVG and PNG."""
-    with _style():
+    with style():
         save(learning_curves(curves), folder / "learning_curves")
         save(success(results), folder / "success")
         save(contamination(results), folder / "contamination")
         save(bfcl(results), folder / "bfcl")
-
-
-def save(figure: Figure, path: Path) -> None:
-    """Writes ``path``.svg and ``path``.png without anything that differs between two runs."""
-    for suffix, metadata in ((".svg", {"Date": None, "Creator": None}), (".png", {"Software": None})):
-        with replacing(path.with_suffix(suffix)) as temporary:
-            figure.savefig(temporary, format=suffix[1:], dpi=160, metadata=metadata)
 
 
 def learning_curves(curves: dict[str, dict[str, Floats]]) -> Figure:
@@ -99,9 +46,9 @@ def learning_curves(curves: dict[str, dict[str, Floats]]) -> Figure:
         for method, columns in curves.items():
             steps, smoothed = columns["step"][0], trailing_mean(columns[column])
             for row in smoothed:
-                axis.plot(steps, row, color=_colour(method), linewidth=0.7, alpha=0.45)
+                axis.plot(steps, row, color=colour(method), linewidth=0.7, alpha=0.45)
             mean = seed_mean(smoothed)
-            axis.plot(steps, mean, color=_colour(method), linewidth=2.2)
+            axis.plot(steps, mean, color=colour(method), linewidth=2.2)
             if np.isfinite(mean[-1]):
                 ends[method] = float(mean[-1])
         axis.set_title(title)
@@ -154,7 +101,7 @@ def contamination(results: Results) -> Figure:
     for axis, segment in zip(axes, SEGMENTS, strict=True):
         for row, (method, shares) in enumerate(table.items()):
             if segment in shares:
-                axis.barh(row, shares[segment], height=0.55, color=_colour(method))
+                axis.barh(row, shares[segment], height=0.55, color=colour(method))
                 axis.annotate(
                     f"{shares[segment]:.3f}",
                     (shares[segment], row),
@@ -213,14 +160,14 @@ def _estimate(
     """One row: the interval as a line, the mean as a marker with its number above, seeds as small marks below the line."""
     if entry is None:
         return
-    colour = _colour(method)
+    hue = colour(method)
     if entry["low"] is not None:
-        axis.plot([entry["low"], entry["high"]], [row, row], color=colour, linewidth=2.4, solid_capstyle="butt", zorder=3)
-    axis.plot([entry["mean"]], [row], marker=_marker(method), color=colour, markersize=7, markeredgecolor="white", zorder=4)
+        axis.plot([entry["low"], entry["high"]], [row, row], color=hue, linewidth=2.4, solid_capstyle="butt", zorder=3)
+    axis.plot([entry["mean"]], [row], marker=marker(method), color=hue, markersize=7, markeredgecolor="white", zorder=4)
     if len(seeds) > 1:
         levels = row + 0.2 + 0.18 * np.linspace(0.0, 1.0, len(seeds))  # apart, so that equal seeds stay visible
         axis.plot(
-            [np.nan if value is None else value for value in seeds.values()], levels, ".", color=colour, markersize=4.5, zorder=3
+            [np.nan if value is None else value for value in seeds.values()], levels, ".", color=hue, markersize=4.5, zorder=3
         )
     number = f"{entry['mean']:+.3f}" if signed else f"{entry['mean']:.3f}"
     axis.annotate(
@@ -256,7 +203,7 @@ def _end_labels(axis: Axes, x: float, ends: dict[str, float]) -> None:
             xytext=(5, 0),
             textcoords="offset points",
             va="center",
-            color=_colour(method),
+            color=colour(method),
             fontweight="bold",
         )
 
@@ -264,18 +211,3 @@ def _end_labels(axis: Axes, x: float, ends: dict[str, float]) -> None:
 def _pair(comparison: str) -> str:
     first, second = comparison.split("_vs_")
     return f"{label(first)} minus {label(second)}"
-
-
-def _colour(method: str) -> str:
-    return _LOOK.get(method, _OTHER)[0]
-
-
-def _marker(method: str) -> str:
-    return _LOOK.get(method, _OTHER)[1]
-
-
-@contextmanager
-def _style() -> Iterator[None]:
-    with matplotlib.rc_context(matplotlib.rcParamsDefault):
-        matplotlib.rcParams.update(_STYLE)
-        yield
