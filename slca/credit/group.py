@@ -11,6 +11,7 @@ missing, gives every rule the same members, with a sum of rewards or without. It
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,6 +83,16 @@ class Groups:
                     f"Groups row {row}: {name} is {float(rewards[row])} where scorable is {bool(self.scorable[row])}; "
                     "a reward is a finite number where scorable and NaN where not."
                 )
+
+    def take(self, rows: Any) -> "Groups":
+        """The rollouts that an index array or a mask (B,) picks, in its order."""
+        order = np.arange(len(self.group))[rows]
+
+        def picked(values: Any) -> Any:
+            return tuple(values[row] for row in order) if isinstance(values, tuple) else values[order]
+
+        calls = None if self.calls is None else Calls(**{name: picked(values) for name, values in vars(self.calls).items()})
+        return Groups(**{name: picked(values) for name, values in vars(self).items() if name != "calls"}, calls=calls)
 
     def rows(self) -> Iterator[Rows]:
         """The row numbers of each group in turn."""

@@ -45,17 +45,6 @@ def make_groups(*rows: tuple[int, float | None, float | None, str], omitted: Seq
     )
 
 
-def take(groups: Groups, rows: Any) -> Groups:
-    """The rows of ``groups`` that an index array or a mask picks."""
-    order = np.arange(len(groups.group))[rows].tolist()
-
-    def picked(values: Any) -> Any:
-        return tuple(values[row] for row in order) if isinstance(values, tuple) else values[order]
-
-    calls = None if groups.calls is None else Calls(**{name: picked(values) for name, values in vars(groups.calls).items()})
-    return Groups(**{name: picked(values) for name, values in vars(groups).items() if name != "calls"}, calls=calls)
-
-
 def labels_of(groups: Groups) -> list[list[int]]:
     """Token labels that agree with has_tool and has_summary: a template token, the turns, tool results between them."""
     return [

@@ -17,7 +17,6 @@ from credit_cases import (
     make_groups,
     same,
     some_groups,
-    take,
 )
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -182,7 +181,7 @@ def test_any_constant_changes_nothing_but_the_rounding(groups, constant):
 @given(data=st.data(), groups=some_groups(), settings=any_settings)
 def test_permuting_members_permutes_advantages_to_the_last_bit(method, data, groups, settings):
     order = np.array(data.draw(st.permutations(range(len(groups.group)))))
-    before, after = METHODS[method](groups, settings), METHODS[method](take(groups, order), settings)
+    before, after = METHODS[method](groups, settings), METHODS[method](groups.take(order), settings)
     assert np.array_equal(after.tool, before.tool[order])
     assert np.array_equal(after.summary, before.summary[order])
     if before.calls is not None:
@@ -193,7 +192,7 @@ def test_permuting_members_permutes_advantages_to_the_last_bit(method, data, gro
 @given(groups=some_groups(), settings=any_settings)
 def test_masked_members_get_nothing_and_leave_mean_and_deviation(method, groups, settings):
     assume(groups.scorable.any())
-    with_masked, without = METHODS[method](groups, settings), METHODS[method](take(groups, groups.scorable), settings)
+    with_masked, without = METHODS[method](groups, settings), METHODS[method](groups.take(groups.scorable), settings)
     assert not with_masked.tool[~groups.scorable].any()
     assert not with_masked.summary[~groups.scorable].any()
     assert np.array_equal(with_masked.tool[groups.scorable], without.tool)
@@ -236,6 +235,6 @@ def test_a_groups_advantages_do_not_depend_on_the_other_groups(groups, settings)
     for method in ("grpo", "slca", "routed_joint"):
         together = METHODS[method](groups, settings)
         for rows in groups.rows():
-            alone = METHODS[method](take(groups, rows), settings)
+            alone = METHODS[method](groups.take(rows), settings)
             assert np.array_equal(alone.tool, together.tool[rows])
             assert np.array_equal(alone.summary, together.summary[rows])
