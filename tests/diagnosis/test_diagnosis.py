@@ -95,7 +95,7 @@ def test_a_file_that_cannot_be_read_is_refused(content: bytes, fault: str, tmp_p
 
 
 def ours(task: str, member: int, labels: tuple[int, ...]) -> Rollout:
-    ids = tuple(range(3, 3 + len(labels)))
+    ids = tuple(3 + (5 * member + place) % 9 for place in range(len(labels)))
     logprobs = (-1.0,) * len(labels)
     return Rollout(f"{task}@0.4/{member}", task, member, "v", (1, 2), ids, labels, logprobs, (), FinishReason.STOP, "state")
 
@@ -104,7 +104,7 @@ def training_records(folder: Path) -> Path:
     rollouts = [ours("t", member, (1, 1, 0, 2)[: 4 - member % 2]) for member in range(4)] + [ours("u", 0, (2, 2))]
     rewards = [
         a_reward(
-            rollout.rollout_id, task_id=rollout.task_id, member=rollout.member, tool_score=row / 8, summary_score=row % 2 / 2
+            rollout.rollout_id, task_id=rollout.task_id, member=rollout.member, tool_score=row / 8, summary_score=row // 2 / 4
         )
         for row, rollout in enumerate(rollouts)
     ]
