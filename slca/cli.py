@@ -110,6 +110,21 @@ def diagnose(
 
 
 @app.command()
+def inspect(
+    path: Annotated[Path, typer.Argument(help="data/rollouts, data/training/<run>, or JSONL or Parquet of another stack.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path("credit.html"),
+    rewards: Annotated[Path | None, typer.Option(help="Rewards table, where it does not lie beside the rollouts.")] = None,
+    model: Annotated[Path, typer.Option(help="Model folder whose tokenizer gives the tokens' texts.")] = Path("models/warmstart"),
+    limit: Annotated[int, typer.Option(help="Rollouts on the page, at the most by about a group.")] = 5000,
+    params: ParamsFile = DEFAULT,
+) -> None:
+    """A page that shows the credit of every token, under every method: open it in a browser."""
+    from slca.diagnosis.cli import inspect
+
+    inspect(path, output, rewards, model, limit, params)
+
+
+@app.command()
 def profile(
     name: Annotated[str, typer.Argument(help="A profile; `default` holds every parameter at its default.")],
     write: Annotated[bool, typer.Option("--write", help="Replace params.yaml instead of printing.")] = False,

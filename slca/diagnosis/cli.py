@@ -10,6 +10,7 @@ from rich.table import Table
 
 from slca import params as p
 from slca.credit import Settings
+from slca.diagnosis.inspect import Decode, write_page
 from slca.diagnosis.measures import measure
 from slca.diagnosis.records import Recorded, read_recorded
 from slca.diagnosis.report import contamination_rows, signal_rows, write
@@ -33,6 +34,23 @@ def diagnose(
     if output is not None:
         write(output, str(path), measures)
         console.print(f"written to {output}/diagnosis.md", highlight=False)
+
+
+def inspect(path: Path, output: Path, rewards: Path | None, model: Path, limit: int, params: Path) -> None:
+    """Write the page of the rollouts at ``path``."""
+    recorded = first_groups(read_recorded(path, rewards), limit)
+    write_page(output, str(path), recorded, settings_of(params), _decoder(model) if recorded.rollouts else None)
+    Console().print(f"{len(recorded.ids)} rollouts written to {output}; open it in a browser.", highlight=False)
+
+
+def _decoder(folder: Path) -> Decode | None:
+    """The texts of token ids by the tokenizer in ``folder``; None where there is none."""
+    if not (folder / "tokenizer.json").exists():
+        return None
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    return lambda ids: str(tokenizer.decode(list(ids), skip_special_tokens=False))
 
 
 def settings_of(params: Path) -> Settings:
