@@ -32,9 +32,9 @@ def write_page(path: Path, source: str, recorded: Recorded, settings: Settings, 
 def page_data(source: str, recorded: Recorded, settings: Settings, decode: Decode | None = None) -> dict[str, Any]:
     """What the page shows.
 
-    texts: distinct token texts. rollouts: ``{id, group, tokens (indices into texts), labels (a digit per token), calls (one per
-    token, or none), details, masked}``. groups: ``{name, prompt}``. methods: name -> ``{contamination, credit}``, where credit holds
-    ``[tool, summary, [per call]]`` for each rollout.
+    texts: distinct token texts. rollouts: ``{id, group, tokens, labels, calls, details, masked}``, where tokens are indices into
+    texts, labels a digit per token, calls one number per token or none. groups: ``{name, prompt}``. methods: name ->
+    ``{contamination, credit}``, where credit holds ``[tool, summary, [per call]]`` for each rollout.
     """
     texts: dict[str, int] = {}
     names = list(dict.fromkeys(recorded.group_names))
