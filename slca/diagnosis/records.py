@@ -22,12 +22,10 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from slca.credit import Groups, groups_from_rewards
-from slca.credit.group import Bools
+from slca.credit import Groups, Member, groups_from_rewards, groups_of
 from slca.errors import DataError
 from slca.records import Reward, Rollout, Segment
 from slca.tables import read_rewards, read_rollouts
@@ -102,23 +100,12 @@ def _foreign(path: Path) -> Recorded:
     if not rows:
         raise DataError(f"{path} holds no rollouts; one row per rollout is wanted.")
     names = tuple(str(row["group"]) for row in rows)
-    numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
     known = ("group", "labels", "call_of", "tokens", *_NUMBERS)
-    scores = np.array([[np.nan if row[name] is None else row[name] for name in _NUMBERS] for row in rows], dtype=np.float64)
-    scorable: Bools = np.asarray(np.isfinite(scores).all(axis=1))
-    scores[~scorable] = np.nan
-    flags: dict[str, Any] = {name: np.array([row[name] for row in rows], dtype=np.bool_) for name in _FLAGS}
-    groups = Groups(
-        group=np.array([numbers[name] for name in names], dtype=np.int64),
-        tool=scores[:, 0],
-        summary=scores[:, 1],
-        scorable=scorable,
-        **flags,
-    )
+    members = [Member(row["tool_reward"], row["summary_reward"], **{name: row[name] for name in _FLAGS}) for row in rows]
     return Recorded(
         ids=tuple(str(row.get("id", f"row {number}")) for number, row in enumerate(rows, start=1)),
         group_names=names,
-        groups=groups,
+        groups=groups_of(members, names),
         labels=tuple(row["labels"] for row in rows),
         call_of=tuple(row["call_of"] for row in rows),
         tokens=tuple(row["tokens"] for row in rows),

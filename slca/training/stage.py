@@ -30,7 +30,8 @@ from slca.records import Reward, Task
 from slca.rollouts.engine import Engine, Request
 from slca.side_by_side import beside
 from slca.tables import read_tasks, write_credits, write_rewards, write_rollouts
-from slca.training.trainer import CreditedBatch, Scored, SegmentLockedGRPOTrainer
+from slca.training.on_policy import OnPolicyTrainer, Scored
+from slca.training.trainer import CreditedBatch
 from slca.work import MarkComplete, belongs, fingerprint, last_checkpoint, open_work, publish, work_folder
 
 _PATIENCE = 10
@@ -114,13 +115,13 @@ def train(params: p.Params, run: Run, root: Path, show: bool = True) -> Path:
     policy = load_policy(model_folder)
     tasks = {task.task_id: task for task in read_tasks(task_file)}
     records = _Records(work, run, params)
-    trainer = SegmentLockedGRPOTrainer(
+    trainer = OnPolicyTrainer(
         model=policy.model,
         args=_config(params, run.seed, work),
         train_dataset=Dataset.from_dict({"prompt": sorted(tasks)}),
         processing_class=policy.format.tokenizer,
         callbacks=[MarkComplete(), records, *([ProgressBar(f"train {run.name}", ("success", "loss"))] if show else [])],
-        method=run.method,
+        estimator=run.method,
         credit=Settings.from_params(params.train),
         roll_out=_RollOut(params, tasks, policy, run),
         on_batch=records.book,
@@ -203,8 +204,9 @@ class _Records(TrainerCallback):  # type: ignore[misc]
 
     def book(self, batch: CreditedBatch) -> None:
         """Write a step's rollouts, rewards and credits, and keep its numbers until the loss is known."""
-        rollouts = [entry.rollout for entry in batch.scored]
-        rewards = [entry.reward for entry in batch.scored]
+        scored: list[Scored] = [row["scored"] for row in batch.rows]
+        rollouts = [entry.rollout for entry in scored]
+        rewards = [entry.reward for entry in scored]
         part = f"part-{self.step:05d}.parquet"
         write_rollouts(self.work / "records" / "rollouts" / part, rollouts)
         write_rewards(self.work / "records" / "rewards" / part, rewards)
