@@ -139,6 +139,9 @@ class Train(_Section):
     rltr_error: Annotated[float, Field(ge=0)] = Field(default=0.2, description="rltr: cost of an erroneous call")
     checkpoint_steps: Positive = Field(default=10, description="steps between checkpoints")
     max_zero_variance: Share = Field(default=1.0, description="stop when more groups than this lack signal for 10 steps")
+    min_call_rate: Share = Field(default=0.0, description="stop when fewer rollouts than this call a tool for 10 steps")
+    max_clip_fraction: Share = Field(default=1.0, description="stop when more tokens than this are clipped for 10 steps")
+    max_kl: Annotated[float, Field(ge=0)] = Field(default=0.0, description="stop beyond this KL for 10 steps; 0 is no limit")
 
 
 class Evaluate(_Section):
