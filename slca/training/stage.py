@@ -46,6 +46,8 @@ def run(params: p.Params, method: str, seed: int, root: Path = Path(".")) -> Non
     own = Run(method, seed)
     matrix = [Run(m, s) for s in params.train.seeds for m in params.train.methods]
     waiting = [other for other in matrix if other != own and not other.is_made(params, root)]
+    # One that is up to date for DVC but not known here (after `dvc pull`, say) has outputs: those without any come first.
+    waiting.sort(key=lambda other: (root / "models" / other.name).exists())
     others = [] if own.is_finished(params, root) else waiting[: params.execution.processes - 1]
     with beside(_train_quietly, [(params, other, root) for other in others]):
         work = train(params, own, root)
