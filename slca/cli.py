@@ -98,6 +98,37 @@ def report(params: ParamsFile = DEFAULT) -> None:
 
 
 @app.command()
+def diagnose(
+    path: Annotated[Path, typer.Argument(help="data/rollouts, data/training/<run>, or JSONL or Parquet of another stack.")],
+    rewards: Annotated[Path | None, typer.Option(help="Rewards table, where it does not lie beside the rollouts.")] = None,
+    method: Annotated[list[str] | None, typer.Option(help="A method to measure; all of them if not given.")] = None,
+    model: Annotated[Path | None, typer.Option(help="Model folder: measures gradient cosines and norms too.")] = None,
+    limit: Annotated[int, typer.Option(help="Rollouts behind the gradients, at the least; whole groups.")] = 256,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder for table, JSON and figure.")] = None,
+    params: ParamsFile = DEFAULT,
+) -> None:
+    """Contamination, zero variance and presence in recorded rollouts, for every method."""
+    from slca.diagnosis.cli import diagnose
+
+    diagnose(path, rewards, method or (), model, limit, output, params)
+
+
+@app.command()
+def inspect(
+    path: Annotated[Path, typer.Argument(help="data/rollouts, data/training/<run>, or JSONL or Parquet of another stack.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path("credit.html"),
+    rewards: Annotated[Path | None, typer.Option(help="Rewards table, where it does not lie beside the rollouts.")] = None,
+    model: Annotated[Path, typer.Option(help="Model folder whose tokenizer gives the tokens' texts.")] = Path("models/warmstart"),
+    limit: Annotated[int, typer.Option(help="Rollouts on the page, at the most by about a group.")] = 5000,
+    params: ParamsFile = DEFAULT,
+) -> None:
+    """A page that shows the credit of every token, under every method: open it in a browser."""
+    from slca.diagnosis.cli import inspect
+
+    inspect(path, output, rewards, model, limit, params)
+
+
+@app.command()
 def profile(
     name: Annotated[str, typer.Argument(help="A profile; `default` holds every parameter at its default.")],
     write: Annotated[bool, typer.Option("--write", help="Replace params.yaml instead of printing.")] = False,

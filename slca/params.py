@@ -18,7 +18,7 @@ PROFILES = Path(__file__).parent / "profiles"
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Positive = Annotated[int, Field(ge=1)]
-Method = Literal["grpo", "slca"]
+Method = Literal["grpo", "slca", "slca_call", "gdpo", "routed_joint", "toolpo", "rltr"]
 
 
 class _Section(BaseModel):
@@ -139,8 +139,14 @@ class Train(_Section):
     presence_tool: Literal["all", "members"] = "all"
     presence_sum: Literal["all", "members"] = "members"
     omission_guard: Literal["tool_side", "paper", "off"] = "tool_side"
+    toolpo_success: Literal["rule", "judge"] = Field(default="rule", description="toolpo: what success is")
+    rltr_repeat: Annotated[float, Field(ge=0)] = Field(default=0.1, description="rltr: cost of a repeated call")
+    rltr_error: Annotated[float, Field(ge=0)] = Field(default=0.2, description="rltr: cost of an erroneous call")
     checkpoint_steps: Positive = Field(default=10, description="steps between checkpoints")
     max_zero_variance: Share = Field(default=1.0, description="stop when more groups than this lack signal for 10 steps")
+    min_call_rate: Share = Field(default=0.0, description="stop when fewer rollouts than this call a tool for 10 steps")
+    max_clip_fraction: Share = Field(default=1.0, description="stop when more tokens than this are clipped for 10 steps")
+    max_kl: Annotated[float, Field(ge=0)] = Field(default=0.0, description="stop beyond this KL for 10 steps; 0 is no limit")
 
 
 class Evaluate(_Section):

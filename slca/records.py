@@ -204,6 +204,7 @@ class Reward:
 
     tool_score and summary_score are the two rewards that credit is computed from; None where they could not be
     computed, with the reason in ``masked`` ("" otherwise). The components are kept whichever reward is selected.
+    call_steps, call_scores, correct, completeness, errors and malformed describe single calls (``slca.hierr.calls``).
     calls counts call attempts; redundancy = calls beyond the gold multiset / calls (0.0 without calls); repeats counts
     consecutive identical calls.
     """
@@ -226,6 +227,12 @@ class Reward:
     process: float
     outcome: float
     success: bool
+    call_steps: tuple[int, ...]
+    call_scores: tuple[float, ...]
+    correct: int
+    completeness: float
+    errors: int
+    malformed: int
     calls: int
     redundancy: float
     repeats: int

@@ -35,7 +35,7 @@ from slca.records import (
 )
 from slca.sgls.tool import Tool, load_tool
 
-VERSION = "1"
+VERSION = "2"
 """Raise it when a column changes; readers refuse other versions and say which stage to run again."""
 
 _VERSION_KEY = b"slca.table_version"
@@ -43,6 +43,7 @@ _ROW_GROUP = 1024
 _TOKENS = pa.list_(pa.field("element", pa.int32(), nullable=False))
 _LABELS = pa.list_(pa.field("element", pa.int8(), nullable=False))
 _FLOATS = pa.list_(pa.field("element", pa.float32(), nullable=False))
+_DOUBLES = pa.list_(pa.field("element", pa.float64(), nullable=False))
 _STRINGS = pa.list_(pa.field("element", pa.string(), nullable=False))
 
 
@@ -239,7 +240,11 @@ _rewards_schema = pa.schema(
         *(_required(name, _flag) for name in ("needs_call", "opened_call", "has_reply")),
         *(_required(name, _number) for name in _scores),
         _required("success", _flag),
-        _required("calls", _count),
+        _required("call_steps", _TOKENS),
+        _required("call_scores", _DOUBLES),
+        _required("correct", _count),
+        _required("completeness", _number),
+        *(_required(name, _count) for name in ("errors", "malformed", "calls")),
         _required("redundancy", _number),
         *(_required(name, _count) for name in ("repeats", "tool_turns", "sampled_tokens")),
         _required("finish_reason", _text),
@@ -266,10 +271,10 @@ REWARDS = Contract(
         _rewards_schema,
         kind=_one_of(TaskKind),
         finish_reason=_one_of(FinishReason),
-        **{name: pap.Check.in_range(0.0, 1.0) for name in (*_scores, "redundancy")},
+        **{name: pap.Check.in_range(0.0, 1.0) for name in (*_scores, "redundancy", "completeness")},
     ),
     "rollout_id",
-    (_masked_or_scored, _scores_finite),
+    (_masked_or_scored, _scores_finite, _aligned("call_steps", "call_scores"), _finite("call_scores")),
     ("task_id", "kind", "finish_reason"),
 )
 
@@ -317,7 +322,7 @@ def write_rewards(path: Path, rewards: Sequence[Reward]) -> None:
 
 def read_rewards(path: Path) -> list[Reward]:
     rows = _rows(path, REWARDS)
-    return [Reward(**{**row, "kind": TaskKind(row["kind"]), "finish_reason": FinishReason(row["finish_reason"])}) for row in rows]
+    return [_reward(row) for row in rows]
 
 
 def write_credits(path: Path, method: str, rollout_ids: Sequence[str], advantages: Sequence[Sequence[float]]) -> None:
@@ -394,6 +399,11 @@ def _task(row: dict[str, Any]) -> Task:
         "state": json.loads(row["state"]),
     }
     return Task(**{**row, **parsed})
+
+
+def _reward(row: dict[str, Any]) -> Reward:
+    parsed = {"kind": TaskKind(row["kind"]), "finish_reason": FinishReason(row["finish_reason"])}
+    return Reward(**{**row, **parsed, "call_steps": tuple(row["call_steps"]), "call_scores": tuple(row["call_scores"])})
 
 
 _SAMPLING = ("temperature", "top_p", "top_k", "seed")

@@ -89,6 +89,12 @@ REWARD = Reward(
     process=0.6,
     outcome=0.0,
     success=False,
+    call_steps=(0, 0, 1),
+    call_scores=(1 / 3, 1.0, 0.0),
+    correct=1,
+    completeness=0.5,
+    errors=1,
+    malformed=0,
     calls=3,
     redundancy=1 / 3,
     repeats=1,
@@ -303,7 +309,7 @@ def test_a_file_of_another_contract_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("metadata", "found"), [({b"slca.table_version": b"0"}, "table version 0, not 1"), (None, "no table version")]
+    ("metadata", "found"), [({b"slca.table_version": b"0"}, "table version 0, not 2"), (None, "no table version")]
 )
 def test_another_table_version_is_refused(metadata: dict[bytes, bytes] | None, found: str, tmp_path: Path) -> None:
     path = tmp_path / "rewards.parquet"

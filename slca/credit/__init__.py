@@ -9,7 +9,7 @@ A rule is complete: it applies the omission guard itself. So credit for a batch 
 """
 
 from slca.credit.contamination import contamination, contamination_of
-from slca.credit.group import Groups, groups_from_rewards
+from slca.credit.group import Calls, Groups, Member, MemberCalls, groups_from_rewards, groups_of, member_of
 from slca.credit.guard import guarded
 from slca.credit.methods import METHODS
 from slca.credit.rule import Rule, SegmentAdvantages, Settings
@@ -18,14 +18,19 @@ from slca.credit.spread import spread
 
 __all__ = [
     "METHODS",
+    "Calls",
     "Groups",
+    "Member",
+    "MemberCalls",
     "Rule",
     "SegmentAdvantages",
     "Settings",
     "contamination",
     "contamination_of",
     "groups_from_rewards",
+    "groups_of",
     "guarded",
+    "member_of",
     "signal",
     "spread",
 ]

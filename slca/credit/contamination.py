@@ -6,10 +6,12 @@ For segment s, over the scorable rollouts that have it:
                     / sum over groups of the variance of A_s
 
 The fit is by least squares inside each group, with that group's own intercept and slopes: advantages are relative to their group
-in place and in scale, so one slope for all groups would blame the other reward for what is only a change of scale. Every
-rule here is linear inside a group, so the fit is exact: 0 for ``slca`` by construction, and for ``grpo`` with two
-uncorrelated rewards of equal variance 1/2. What both rewards explain alike is credited to the own reward. What the other reward
-does to a group's scale is not seen, so ``routed_joint`` has 0 as well, though it has no lock.
+in place and in scale, so one slope for all groups would blame the other reward for what is only a change of scale. Rules
+that use the two rewards are linear in them inside a group, so the fit is exact: 0 for ``slca`` by construction, and for
+``grpo`` with two uncorrelated rewards of equal variance 1/2. What both rewards explain alike is credited to the own reward. What
+the other reward does to a group's scale is not seen, so ``routed_joint`` has 0 as well, though it has no lock. ``toolpo`` and
+``rltr`` have rewards of their own: theirs is what the other segment's reward happens to explain of them. What
+``slca_call`` adds on single calls is left out.
 
 The rewards are those that the omission guard leaves: they are what a method learns from.
 """

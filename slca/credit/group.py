@@ -9,8 +9,9 @@ missing, gives every rule the same members, with a sum of rewards or without. It
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,12 +25,38 @@ Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
+class Calls:
+    """What the calls of B rollouts were, for the rules that look at them; see ``slca.hierr.calls``.
+
+    success, correct, completeness, repeats, errors, malformed: (B,). steps, scores: per rollout, of its calls in order.
+    """
+
+    success: Floats
+    correct: Floats
+    completeness: Floats
+    repeats: Floats
+    errors: Floats
+    malformed: Floats
+    steps: tuple[tuple[int, ...], ...]
+    scores: tuple[tuple[float, ...], ...]
+
+    def __post_init__(self) -> None:
+        lengths = {name: len(values) for name, values in vars(self).items()}
+        unequal = [row for row, steps in enumerate(self.steps) if len(steps) != len(self.scores[row])]
+        if len(set(lengths.values())) != 1 or unequal:
+            raise DataError(
+                f"Calls need one entry per rollout and one score per call, not {lengths}, unequal rows {unequal[:5]}."
+            )
+
+
+@dataclass(frozen=True, eq=False)
 class Groups:
     """B rollouts, each field (B,).
 
     group: which rollouts belong to one task. tool, summary: the rewards R_tool and R_sum, NaN exactly where not scorable.
     has_tool, has_summary: the rollout has tokens of that segment. needs_call: the task does. opened_call: the rollout opened
-    a call marker, well-formed or not. Raises DataError where the fields do not fit together.
+    a call marker, well-formed or not. calls: None where nothing is known of single calls; rules that need it then refuse.
+    Raises DataError where the fields do not fit together.
     """
 
     group: Rows
@@ -40,9 +67,12 @@ class Groups:
     scorable: Bools
     needs_call: Bools
     opened_call: Bools
+    calls: Calls | None = None
 
     def __post_init__(self) -> None:
-        shapes = {name: np.shape(values) for name, values in vars(self).items()}
+        shapes = {name: np.shape(values) for name, values in vars(self).items() if name != "calls"}
+        if self.calls is not None:
+            shapes["calls"] = self.calls.success.shape
         if set(shapes.values()) != {(len(self.group),)} or not len(self.group):
             raise DataError(f"Groups need fields of one shape (B,) with B at least 1, not {shapes}; pass one row per rollout.")
         for name, rewards in (("tool", self.tool), ("summary", self.summary)):
@@ -54,10 +84,65 @@ class Groups:
                     "a reward is a finite number where scorable and NaN where not."
                 )
 
+    def take(self, rows: Any) -> "Groups":
+        """The rollouts that an index array or a mask (B,) picks, in its order."""
+        order = np.arange(len(self.group))[rows]
+
+        def picked(values: Any) -> Any:
+            return tuple(values[row] for row in order) if isinstance(values, tuple) else values[order]
+
+        calls = None if self.calls is None else Calls(**{name: picked(values) for name, values in vars(self.calls).items()})
+        return Groups(**{name: picked(values) for name, values in vars(self).items() if name != "calls"}, calls=calls)
+
     def rows(self) -> Iterator[Rows]:
         """The row numbers of each group in turn."""
         for group in np.unique(self.group):
             yield np.flatnonzero(self.group == group)
+
+
+@dataclass(frozen=True)
+class MemberCalls:
+    """One rollout's row of ``Calls``."""
+
+    success: float
+    correct: float
+    completeness: float
+    repeats: float
+    errors: float
+    malformed: float
+    steps: tuple[int, ...]
+    scores: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Member:
+    """One rollout's row of ``Groups``. tool, summary: None where they could not be computed; either masks the rollout."""
+
+    tool: float | None
+    summary: float | None
+    has_tool: bool
+    has_summary: bool
+    needs_call: bool = False
+    opened_call: bool = False
+    calls: MemberCalls | None = None
+
+
+def groups_of(members: Sequence[Member], names: Sequence[Hashable]) -> Groups:
+    """The rollouts ``members``, in that order; equal ``names`` make a group. A reward that is not finite masks too."""
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    scores = np.array([(member.tool, member.summary) for member in members], dtype=np.float64).reshape(-1, 2)
+    scorable: Bools = np.asarray(np.isfinite(scores).all(axis=1))
+    scores[~scorable] = np.nan
+    flags: dict[str, Any] = {name: np.array([getattr(member, name) for member in members], dtype=np.bool_) for name in _FLAGS}
+    calls = [member.calls for member in members if member.calls is not None]
+    return Groups(
+        group=np.array([numbers[name] for name in names], dtype=np.int64),
+        tool=scores[:, 0],
+        summary=scores[:, 1],
+        scorable=scorable,
+        calls=_calls(calls) if len(calls) == len(members) else None,
+        **flags,
+    )
 
 
 def groups_from_rewards(rewards: Sequence[Reward], labels: Sequence[Sequence[int]]) -> Groups:
@@ -73,20 +158,33 @@ def groups_from_rewards(rewards: Sequence[Reward], labels: Sequence[Sequence[int
         if reward.rollout_id in seen:
             raise DataError(f"Rollout {reward.rollout_id!r} has two rewards; a trajectory enters its group once.")
         seen.add(reward.rollout_id)
-    numbers = {task_id: number for number, task_id in enumerate(dict.fromkeys(reward.task_id for reward in rewards))}
-    scores = np.array([(reward.tool_score, reward.summary_score) for reward in rewards], dtype=np.float64).reshape(-1, 2)
-    scorable = np.isfinite(scores).all(axis=1) & np.array([not reward.masked for reward in rewards], dtype=np.bool_)
-    scores[~scorable] = np.nan
-    return Groups(
-        group=np.array([numbers[reward.task_id] for reward in rewards], dtype=np.int64),
-        tool=scores[:, 0],
-        summary=scores[:, 1],
-        has_tool=np.array([Segment.TOOL in row for row in labels], dtype=np.bool_),
-        has_summary=np.array([Segment.SUMMARY in row for row in labels], dtype=np.bool_),
-        scorable=scorable,
-        needs_call=np.array([reward.needs_call for reward in rewards], dtype=np.bool_),
-        opened_call=np.array([reward.opened_call for reward in rewards], dtype=np.bool_),
+    members = [member_of(reward, row) for reward, row in zip(rewards, labels, strict=True)]
+    return groups_of(members, [reward.task_id for reward in rewards])
+
+
+def member_of(reward: Reward, labels: Sequence[int]) -> Member:
+    """The row of a rollout with HierR's reward. labels: (T,) of its completion."""
+    masked = bool(reward.masked)
+    return Member(
+        tool=None if masked else reward.tool_score,
+        summary=None if masked else reward.summary_score,
+        has_tool=Segment.TOOL in labels,
+        has_summary=Segment.SUMMARY in labels,
+        needs_call=reward.needs_call,
+        opened_call=reward.opened_call,
+        calls=MemberCalls(
+            **{name: float(getattr(reward, name)) for name in _COLUMNS}, steps=reward.call_steps, scores=reward.call_scores
+        ),
     )
+
+
+_FLAGS = ("has_tool", "has_summary", "needs_call", "opened_call")
+_COLUMNS = ("success", "correct", "completeness", "repeats", "errors", "malformed")
+
+
+def _calls(rows: Sequence[MemberCalls]) -> Calls:
+    columns: dict[str, Any] = {name: np.array([getattr(row, name) for row in rows], dtype=np.float64) for name in _COLUMNS}
+    return Calls(**columns, steps=tuple(row.steps for row in rows), scores=tuple(row.scores for row in rows))
 
 
 def deviations(values: Floats) -> tuple[Floats, float]:

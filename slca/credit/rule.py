@@ -9,11 +9,13 @@ from typing import Literal
 
 import numpy as np
 
-from slca.credit.group import Bools, Floats, Groups
+from slca.credit.group import Bools, Calls, Floats, Groups
+from slca.errors import DataError
 from slca.params import Train
 
 Presence = Literal["all", "members"]
 OmissionGuard = Literal["tool_side", "paper", "off"]
+ToolPOSuccess = Literal["rule", "judge"]
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,9 @@ class Settings:
     presence_tool: Presence = "all"
     presence_sum: Presence = "members"
     omission_guard: OmissionGuard = "tool_side"
+    toolpo_success: ToolPOSuccess = "rule"
+    rltr_repeat: float = 0.1
+    rltr_error: float = 0.2
     eps: float = 1e-6
 
     @staticmethod
@@ -39,15 +44,22 @@ class Settings:
             presence_tool=train.presence_tool,
             presence_sum=train.presence_sum,
             omission_guard=train.omission_guard,
+            toolpo_success=train.toolpo_success,
+            rltr_repeat=train.rltr_repeat,
+            rltr_error=train.rltr_error,
         )
 
 
 @dataclass(frozen=True, eq=False)
 class SegmentAdvantages:
-    """The advantage of a rollout's TOOL tokens and of its SUMMARY tokens, each (B,); 0 where it has none or is masked."""
+    """The advantage of a rollout's TOOL tokens and of its SUMMARY tokens, each (B,); 0 where it has none or is masked.
+
+    calls: what is added on the tokens of single calls, per rollout and call in order; None: nothing.
+    """
 
     tool: Floats
     summary: Floats
+    calls: tuple[tuple[float, ...], ...] | None = None
 
 
 Rule = Callable[[Groups, Settings], SegmentAdvantages]
@@ -58,6 +70,13 @@ def counted(groups: Groups, settings: Settings) -> tuple[Bools, Bools]:
     tool = groups.has_tool if settings.presence_tool == "members" else True
     summary = groups.has_summary if settings.presence_sum == "members" else True
     return groups.scorable & tool, groups.scorable & summary
+
+
+def calls_of(groups: Groups, method: str) -> Calls:
+    """What is known of single calls. Raises DataError that names the method which needs it."""
+    if groups.calls is None:
+        raise DataError(f"Method {method} needs what each rollout's calls were; give rewards with call columns, or leave it out.")
+    return groups.calls
 
 
 def on_segments(groups: Groups, tool: Floats, summary: Floats) -> SegmentAdvantages:

@@ -1,6 +1,7 @@
 """The one place where advantages are written to tokens.
 
     out[i, t] = tool[i] where labels[i][t] is TOOL, summary[i] where it is SUMMARY, 0 where it is ENV or padding
+    out[i, t] += calls[i][j] where token t belongs to call j of rollout i, for rules with credit per call
 
 TRL's clipped loss takes this (B, T) array in place of its own (B,) advantages. A token with advantage 0 adds nothing to the
 numerator of the loss; whether it counts in the denominator is the mask's business, not this module's.
@@ -17,11 +18,15 @@ from slca.records import Segment
 
 
 def spread(
-    advantages: SegmentAdvantages, labels: Sequence[Sequence[int]] | NDArray[np.integer], rollout_ids: Sequence[str]
+    advantages: SegmentAdvantages,
+    labels: Sequence[Sequence[int]] | NDArray[np.integer],
+    rollout_ids: Sequence[str],
+    call_of: Sequence[Sequence[int]] | None = None,
 ) -> NDArray[np.float32]:
     """Per-token advantages (B, T), float32.
 
     labels: one row of ``Segment`` values per rollout, either ragged (T is then the longest row) or (B, T) padded with ENV.
+    call_of: like ``labels``, the number of the call that a token belongs to, -1 for none; for rules with credit per call.
     Raises DataError, with lengths and rollout ids, for rows that do not match, labels that are no segment, and advantages that
     are not finite.
     """
@@ -37,8 +42,34 @@ def spread(
     _refuse((padded < min(Segment)) | (padded > max(Segment)), "labels that are no segment", padded.shape, rollout_ids)
     values = np.stack([np.zeros(len(labels)), advantages.tool, advantages.summary], axis=1)  # (B, 3), in the order of Segment
     _refuse(~np.isfinite(values), "advantages that are not finite", padded.shape, rollout_ids)
-    written: NDArray[np.float32] = np.take_along_axis(values, padded, axis=1).astype(np.float32)
-    return written
+    written: NDArray[np.float64] = np.take_along_axis(values, padded, axis=1)
+    if advantages.calls is not None:
+        _add_calls(written, advantages.calls, padded, call_of, rollout_ids)
+    return written.astype(np.float32)
+
+
+def _add_calls(
+    written: NDArray[np.float64],
+    calls: Sequence[Sequence[float]],
+    labels: NDArray[np.int64],
+    call_of: Sequence[Sequence[int]] | None,
+    rollout_ids: Sequence[str],
+) -> None:
+    if call_of is None or len(call_of) != len(calls):
+        raise DataError("Credit per call needs the call of every token, one row per rollout; pass call_of.")
+    for row, numbers in enumerate(call_of):
+        places = np.asarray(numbers, dtype=np.int64)
+        inside = np.flatnonzero(places >= 0)
+        if not inside.size:
+            continue
+        if inside[-1] >= labels.shape[1] or (labels[row, inside] != Segment.TOOL).any() or places.max() >= len(calls[row]):
+            raise DataError(
+                f"Rollout {rollout_ids[row]}: {len(numbers)} tokens name calls up to {places.max()}, of {len(calls[row])} calls; "
+                "each must be a TOOL token and name a call of the rollout."
+            )
+        added = np.array(calls[row], dtype=np.float64)[places[inside]]
+        _refuse(~np.isfinite(added)[None], "advantages that are not finite", labels.shape, [rollout_ids[row]])
+        written[row, inside] += added
 
 
 def _refuse(wrong: NDArray[np.bool_], fault: str, shape: tuple[int, ...], rollout_ids: Sequence[str]) -> None:

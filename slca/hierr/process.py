@@ -40,7 +40,7 @@ from slca.records import Attempt, Call, Json, Step, Task
 Variant = Literal["strict", "paper"]
 
 # In hundredths, so that sums such as .90 are exact and can be compared with a threshold.
-_FORMAT, _NAME, _KEY, _VALUE, _PARALLEL = 10, 25, 15, 20, 30
+FORMAT, NAME, KEY, VALUE, PARALLEL = 10, 25, 15, 20, 30
 
 _FIRST_BLOCK = re.compile(rf"{re.escape(OPEN)}(.*?)(?:{re.escape(CLOSE)}|$)", re.DOTALL)
 
@@ -67,7 +67,7 @@ def process_score(task: Task, steps: Sequence[Step], variant: Variant) -> Proces
     form = _share([attempt.well_formed for attempt in attempts])
     name = _name_f1([call.name for call in gold], attempts)
     parallel = float(_first_step_calls(steps, variant) == (len(task.gold[0]) if task.gold else 0))
-    total = math.fsum((_FORMAT * form, _NAME * name, _KEY * key, _VALUE * value, _PARALLEL * parallel)) / 100
+    total = math.fsum((FORMAT * form, NAME * name, KEY * key, VALUE * value, PARALLEL * parallel)) / 100
     return Process(form, name, key, value, parallel, total)
 
 
@@ -94,6 +94,12 @@ def _arguments(task: Task, gold: Sequence[Call], attempts: Sequence[Attempt], va
     """Key and value component."""
     if not gold:
         return 1.0, 1.0
+    scores = [(key, value) for _, (_, key, value) in sorted(pairs(task, gold, attempts, variant).items())]
+    return math.fsum(key for key, _ in scores) / len(gold), math.fsum(value for _, value in scores) / len(gold)
+
+
+def pairs(task: Task, gold: Sequence[Call], attempts: Sequence[Attempt], variant: Variant) -> dict[int, tuple[int, float, float]]:
+    """Index of a gold call -> the attempt that stands for it: its index, key index and value share, both 0..1."""
     schemas = {tool["name"]: tool["parameters"].get("properties", {}) for tool in task.tools}
 
     def compare(name: str, key: str, a: Json, b: Json) -> bool:
@@ -113,13 +119,12 @@ def _arguments(task: Task, gold: Sequence[Call], attempts: Sequence[Attempt], va
 
     def worth(i: int, j: int) -> tuple[float, float]:
         key, value = pair(i, j)
-        return (_KEY * key + _VALUE * value) / 100, value
+        return (KEY * key + VALUE * value) / 100, value
 
     names = [call.name for call in gold]
     tried = [attempt.name for attempt in attempts]
-    pairs: Pairs = greedy(names, tried) if variant == "paper" else optimal(names, tried, worth)
-    scores = [pair(i, j) for i, j in sorted(pairs.items())]
-    return math.fsum(key for key, _ in scores) / len(gold), math.fsum(value for _, value in scores) / len(gold)
+    found: Pairs = greedy(names, tried) if variant == "paper" else optimal(names, tried, worth)
+    return {i: (j, *pair(i, j)) for i, j in found.items()}
 
 
 def _first_step_calls(steps: Sequence[Step], variant: Variant) -> int:

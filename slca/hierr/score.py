@@ -11,6 +11,7 @@ import math
 import random
 
 from slca.files import derive_seed
+from slca.hierr.calls import call_scores
 from slca.hierr.judges import JUDGES, Judge, JudgeFailure
 from slca.hierr.outcome import outcome_score
 from slca.hierr.process import Process, process_score
@@ -28,6 +29,7 @@ def score(task: Task, rollout: Rollout, params: Rewards, judge: Judge | None = N
     """
     process = process_score(task, rollout.steps, params.hierr)
     outcome = outcome_score(task, rollout)
+    calls = call_scores(task, rollout.steps)
     masked, summary = "", 0.0
     if rollout.simulator_failure:
         masked = "simulator failure"
@@ -59,6 +61,12 @@ def score(task: Task, rollout: Rollout, params: Rewards, judge: Judge | None = N
         process=process.process,
         outcome=outcome,
         success=not masked and _succeeds(process, summary, params),
+        call_steps=calls.steps,
+        call_scores=calls.scores,
+        correct=calls.correct,
+        completeness=calls.completeness,
+        errors=calls.errors,
+        malformed=calls.malformed,
         calls=len(rollout.attempts),
         redundancy=redundancy(task.gold, rollout),
         repeats=repeats(rollout),

@@ -5,7 +5,6 @@ the outputs take their places by rename. Every step's rollouts, rewards and per-
 contracts, so that any step can be opened later.
 """
 
-import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from trl import GRPOConfig
 
 from slca import params as p
 from slca.credit import METHODS, Settings, signal
-from slca.errors import ParamsError, RunStopped
+from slca.errors import ParamsError
 from slca.files import derive_seed, read_json, replacing, write_json, write_text
 from slca.hierr import score
 from slca.policy.model import Policy, load_policy, prepare_torch
@@ -30,11 +29,10 @@ from slca.records import Reward, Task
 from slca.rollouts.engine import Engine, Request
 from slca.side_by_side import beside
 from slca.tables import read_tasks, write_credits, write_rewards, write_rollouts
-from slca.training.trainer import CreditedBatch, Scored, SegmentLockedGRPOTrainer
+from slca.training.alarms import Alarms, limits_of
+from slca.training.on_policy import OnPolicyTrainer, Scored
+from slca.training.trainer import CreditedBatch
 from slca.work import MarkComplete, belongs, fingerprint, last_checkpoint, open_work, publish, work_folder
-
-_PATIENCE = 10
-"""Steps in a row above ``train.max_zero_variance`` before a run stops."""
 
 
 def run(params: p.Params, method: str, seed: int, root: Path = Path(".")) -> None:
@@ -48,6 +46,8 @@ def run(params: p.Params, method: str, seed: int, root: Path = Path(".")) -> Non
     own = Run(method, seed)
     matrix = [Run(m, s) for s in params.train.seeds for m in params.train.methods]
     waiting = [other for other in matrix if other != own and not other.is_made(params, root)]
+    # One that is up to date for DVC but not known here (after `dvc pull`, say) has outputs: those without any come first.
+    waiting.sort(key=lambda other: (root / "models" / other.name).exists())
     others = [] if own.is_finished(params, root) else waiting[: params.execution.processes - 1]
     with beside(_train_quietly, [(params, other, root) for other in others]):
         work = train(params, own, root)
@@ -114,13 +114,13 @@ def train(params: p.Params, run: Run, root: Path, show: bool = True) -> Path:
     policy = load_policy(model_folder)
     tasks = {task.task_id: task for task in read_tasks(task_file)}
     records = _Records(work, run, params)
-    trainer = SegmentLockedGRPOTrainer(
+    trainer = OnPolicyTrainer(
         model=policy.model,
         args=_config(params, run.seed, work),
         train_dataset=Dataset.from_dict({"prompt": sorted(tasks)}),
         processing_class=policy.format.tokenizer,
         callbacks=[MarkComplete(), records, *([ProgressBar(f"train {run.name}", ("success", "loss"))] if show else [])],
-        method=run.method,
+        estimator=run.method,
         credit=Settings.from_params(params.train),
         roll_out=_RollOut(params, tasks, policy, run),
         on_batch=records.book,
@@ -196,15 +196,20 @@ class _Records(TrainerCallback):  # type: ignore[misc]
         self.work, self.run, self.params = work, run, params
         self.step = 0
         self.row: dict[str, float] = {}
-        self.flat_steps = 0
+        self.alarms = Alarms(run.name, limits_of(params))
+
+    def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        for step in range(1, state.global_step + 1):  # of a run that is continued
+            self.alarms.remember(read_json(self._row_file(step)))
 
     def on_step_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         self.step = state.global_step + 1
 
     def book(self, batch: CreditedBatch) -> None:
         """Write a step's rollouts, rewards and credits, and keep its numbers until the loss is known."""
-        rollouts = [entry.rollout for entry in batch.scored]
-        rewards = [entry.reward for entry in batch.scored]
+        scored: list[Scored] = [row["scored"] for row in batch.rows]
+        rollouts = [entry.rollout for entry in scored]
+        rewards = [entry.reward for entry in scored]
         part = f"part-{self.step:05d}.parquet"
         write_rollouts(self.work / "records" / "rollouts" / part, rollouts)
         write_rewards(self.work / "records" / "rewards" / part, rewards)
@@ -219,7 +224,8 @@ class _Records(TrainerCallback):  # type: ignore[misc]
             **_means(rewards),
             **shares,
         }
-        self._alarm(rewards, shares)
+        reasons = sorted({reward.masked for reward in rewards if reward.masked})
+        self.alarms.check(self.step, self.row, f" ({', '.join(reasons)})" if reasons else "")
 
     def on_log(
         self,
@@ -238,32 +244,20 @@ class _Records(TrainerCallback):  # type: ignore[misc]
             "kl": "kl",
             "entropy": "entropy",
         }
-        self.row |= {target: float(logs.get(source, 0.0)) for source, target in names.items()}
-        if not all(math.isfinite(value) for value in self.row.values()):
-            raise RunStopped(f"{self.run.name} stopped at step {self.step}: loss {logs['loss']}, not a finite number.")
+        logged = {target: float(logs.get(source, 0.0)) for source, target in names.items()}
+        self.alarms.check(self.step, logged)
+        self.row |= logged
         logs["success"] = self.row["success"]
-        write_json(self.work / "steps" / f"{self.step:05d}.json", self.row)
+        write_json(self._row_file(self.step), self.row)
+
+    def _row_file(self, step: int) -> Path:
+        return self.work / "steps" / f"{step:05d}.json"
 
     def finish(self) -> None:
         """Join the rows of all steps into the learning curve; sampled_tokens becomes cumulative."""
         rows = pd.DataFrame([read_json(file) for file in sorted((self.work / "steps").glob("*.json"))])
         rows["sampled_tokens"] = rows["sampled_tokens"].cumsum()
         write_text(self.work / "records" / "curve.csv", rows.to_csv(index=False, float_format="%.6g", lineterminator="\n"))
-
-    def _alarm(self, rewards: Sequence[Reward], shares: dict[str, float]) -> None:
-        if shares["masked"] > self.params.rewards.max_unscorable:
-            reasons = sorted({reward.masked for reward in rewards if reward.masked})
-            raise RunStopped(
-                f"{self.run.name} stopped at step {self.step}: {shares['masked']:.0%} of the rollouts cannot be scored "
-                f"({', '.join(reasons)}), more than rewards.max_unscorable = {self.params.rewards.max_unscorable:g}."
-            )
-        limit = self.params.train.max_zero_variance
-        self.flat_steps = self.flat_steps + 1 if shares["zero_variance_both"] > limit else 0
-        if self.flat_steps >= _PATIENCE:
-            raise RunStopped(
-                f"{self.run.name} stopped at step {self.step}: {_PATIENCE} steps in a row more than {limit:.0%} of the groups "
-                "carried no signal (train.max_zero_variance)."
-            )
 
 
 def _means(rewards: Sequence[Reward]) -> dict[str, float]:

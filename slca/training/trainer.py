@@ -1,84 +1,170 @@
-"""TRL's GRPOTrainer with per-token advantages from a credit rule.
+"""TRL's GRPOTrainer with segment-locked credit: two more arguments in a script that trains with TRL.
 
-What is added to the stock trainer, and nothing else: after TRL has generated and padded a batch, ``advantages`` (B,) is replaced
-by the (B, T) array of ``slca.credit.spread``. TRL's clipped loss multiplies it in place of its own. The learnable tokens (TOOL
-and SUMMARY) are TRL's loss mask; a masked rollout keeps its tokens in the loss's denominator with advantage 0.
+    trainer = SegmentLockedGRPOTrainer(
+        model=..., args=GRPOConfig(...), train_dataset=..., tools=[...],
+        reward_funcs=[calls_are_right, reply_is_good],
+        reward_segments=["tool", "summary"],   # which tokens hear of which reward
+        estimator="slca",                      # any name in slca.credit.METHODS
+    )
 
-Group statistics run over rewards gathered from all processes, because a group may span them; each process keeps its own rows.
+What is added to the stock trainer, and nothing else: after TRL has generated, scored and padded a batch, its ``advantages`` (B,)
+are replaced by the (B, T) array of ``slca.credit.spread``, which TRL's clipped loss multiplies in their place. A completion's
+tokens get their segment from what was sampled (``slca.chat``): a run of sampled tokens between tool results is one turn. Sampled
+tokens are TRL's loss mask; a masked completion keeps its tokens in the loss's denominator with advantage 0.
+
+A rollout function may know more than token ids tell, and return it as further columns: ``labels`` and ``call_of`` (per token),
+``opened_call``; ``needs_call``, which the omission guard wants, may be a column of the dataset.
+
+Groups are TRL's: completions of one prompt stand together in the batch that is gathered from all processes, so a group may span
+processes; each process keeps its own rows of the result.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from accelerate.utils import gather_object
 from trl import GRPOConfig, GRPOTrainer
 
-from slca.credit import METHODS, Groups, Settings, groups_from_rewards, spread
+from slca.chat import ChatFormat as format_of
+from slca.chat.segments import relabel_last_run
+from slca.credit import METHODS, Groups, Member, Settings, groups_of, signal, spread
 from slca.errors import ParamsError
-from slca.records import Reward, Rollout
+from slca.records import Segment
 from slca.training.padding import ragged_logprobs
 
-_PER_TOKEN_LOSSES = ("grpo", "dapo", "bnpo", "dr_grpo", "cispo")
+PER_TOKEN_LOSSES = ("grpo", "dapo", "bnpo", "dr_grpo", "cispo")
+"""TRL's loss types that multiply each token's ratio with its own advantage."""
 
-
-@dataclass(frozen=True)
-class Scored:
-    """A rollout with its reward: what a rollout function hands to the trainer, one per completion."""
-
-    rollout: Rollout
-    reward: Reward
+RewardSegment = Literal["tool", "summary"]
 
 
 @dataclass(frozen=True)
 class CreditedBatch:
-    """One generation batch of this process, for the run's records. advantages: per rollout (T_i,). groups: all processes."""
+    """One generation batch. rows: what TRL knows of each completion of this process (its dataset columns and the columns of the
+    rollout function). labels, advantages: per completion (T_i,). groups: the rows of all processes."""
 
-    scored: tuple[Scored, ...]
+    rows: tuple[dict[str, Any], ...]
+    labels: tuple[tuple[int, ...], ...]
     advantages: tuple[tuple[float, ...], ...]
     groups: Groups
 
 
 class SegmentLockedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
-    """GRPOTrainer whose credit comes from ``method`` (a name in ``slca.credit.METHODS``).
+    """GRPOTrainer whose credit comes from ``estimator`` (a name in ``slca.credit.METHODS``).
 
-    roll_out(task_ids, members, step) -> Scored, one for each prompt; prompts are task ids. on_batch is shown every credited
-    batch. Raises ParamsError for loss settings that assume one advantage per completion.
+    reward_segments: for each reward function, ``tool`` or ``summary``; the rewards of a segment are weighted by TRL's
+    ``reward_weights`` and summed up; without any function a segment's reward is 0. A completion for which all functions of a
+    segment give None is masked. credit: lambdas, presence, omission guard. segments, mixed_turns: how turns are labelled
+    (``slca.chat.segments``); chat_format: a name in ``slca.chat.FORMATS`` where it cannot be told from the tokenizer. on_batch is
+    shown every credited batch. skip_padding: compute log-probs without padding (``slca.training.padding``), for ragged batches.
+
+    Raises ParamsError for names that are not known and for loss settings that assume one advantage per completion.
     """
 
     def __init__(
         self,
         *args: Any,
-        method: str,
-        credit: Settings,
-        roll_out: Callable[[Sequence[str], Sequence[int], int], Sequence[Scored]],
+        reward_segments: Sequence[RewardSegment],
+        estimator: str = "slca",
+        credit: Settings | None = None,
+        segments: Literal["structural", "last_run"] = "structural",
+        mixed_turns: Literal["tool", "split"] = "tool",
+        chat_format: str = "",
         on_batch: Callable[[CreditedBatch], None] | None = None,
-        skip_padding: bool = True,
+        skip_padding: bool = False,
         **kwargs: Any,
     ) -> None:
-        config: GRPOConfig = kwargs["args"]
-        refuse_unsupported(config)
-        self.method = method
-        self.credit = credit
-        self.roll_out = roll_out
+        if estimator not in METHODS:
+            raise ParamsError(f"estimator {estimator!r} is not known; the estimators are {', '.join(METHODS)}.")
+        wrong = [name for name in reward_segments if name not in ("tool", "summary")]
+        if wrong:
+            raise ParamsError(f"reward_segments holds {wrong[0]!r}; each is 'tool' or 'summary'.")
+        self.reward_segments = tuple(reward_segments)
+        self.estimator = estimator
+        self.credit = credit or Settings()
+        self.segments = segments
+        self.mixed_turns = mixed_turns
         self.on_batch = on_batch
         self.skip_padding = skip_padding
-        super().__init__(*args, reward_funcs=[tool_score, summary_score], rollout_func=self._roll_out, **kwargs)
+        super().__init__(*args, **kwargs)
+        refuse_unsupported(self.args, skip_padding)
+        if len(self.reward_segments) != len(self.reward_funcs):
+            raise ParamsError(
+                f"reward_segments has {len(self.reward_segments)} entries for {len(self.reward_funcs)} reward functions "
+                f"({', '.join(self.reward_func_names)}); give one for each."
+            )
+        self._chat = format_of(self._tokenizer, chat_format) if segments == "structural" else None
 
-    def _roll_out(self, prompts: list[str], trainer: GRPOTrainer) -> dict[str, list[Any]]:
-        """TRL's rollout function. A prompt's place in the gathered batch says which member of its group it is."""
-        first = self.accelerator.process_index * len(prompts)
-        members = [(first + row) % self.num_generations for row in range(len(prompts))]
-        scored = self.roll_out(prompts, members, self.state.global_step)
-        rollouts = [entry.rollout for entry in scored]
-        return {
-            "prompt_ids": [list(rollout.prompt_ids) for rollout in rollouts],
-            "completion_ids": [list(rollout.completion_ids) for rollout in rollouts],
-            "logprobs": [list(rollout.logprobs) for rollout in rollouts],
-            "env_mask": [[int(label != 0) for label in rollout.labels] for rollout in rollouts],
-            "scored": list(scored),
-        }
+    def members(self, rows: Sequence[dict[str, Any]], labels: Sequence[Sequence[int]], rewards: torch.Tensor) -> list[Member]:
+        """What credit knows of each completion of this process. rewards: (B, functions), NaN for None."""
+        weights = self.reward_weights.to(rewards.device)
+        found = []
+        for row, own, values in zip(rows, labels, rewards * weights, strict=True):
+            has_tool = Segment.TOOL in own
+            found.append(
+                Member(
+                    tool=self._segment_reward("tool", values),
+                    summary=self._segment_reward("summary", values),
+                    has_tool=has_tool,
+                    has_summary=Segment.SUMMARY in own,
+                    needs_call=bool(row.get("needs_call", False)),
+                    opened_call=bool(row.get("opened_call", has_tool)),
+                    calls=row.get("member_calls"),
+                )
+            )
+        return found
+
+    def _segment_reward(self, segment: str, values: torch.Tensor) -> float | None:
+        own = values[[index for index, name in enumerate(self.reward_segments) if name == segment]].double()
+        if not len(own):
+            return 0.0
+        return None if bool(own.isnan().all()) else float(own.nansum())
+
+    def _calculate_rewards(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+        self._rewards: torch.Tensor = super()._calculate_rewards(*args, **kwargs)  # (B of all processes, functions)
+        return self._rewards
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        output: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        mode = "train" if self.model.training else "eval"
+        size = self.num_generations if mode == "train" else self.num_generations_eval
+        first = self.accelerator.process_index * len(inputs)
+        own = slice(first, first + len(inputs))
+        labels = [self._labels(row, *tokens) for row, tokens in zip(inputs, _sampled(output), strict=True)]
+        call_of = [tuple(row.get("call_of", ())) for row in inputs]
+        members = self.members(inputs, labels, self._rewards[own])
+        gathered = gather_object(list(zip(members, labels, call_of, strict=True)))
+        groups = groups_of([member for member, *_ in gathered], [row // size for row in range(len(gathered))])
+        names = [f"completion {row}" for row in range(len(gathered))]
+        advantages = METHODS[self.estimator](groups, self.credit)
+        per_token = spread(advantages, [row for _, row, _ in gathered], names, [row for *_, row in gathered])
+        mine = torch.from_numpy(per_token[own])
+        output["advantages"] = _fit(mine, output["completion_ids"])
+        for name, share in signal(groups, self.credit).items():
+            self._metrics[mode][f"credit/{name}"].append(share)
+        if self.on_batch and mode == "train":
+            rows = tuple(tuple(mine[row, : len(tokens)].tolist()) for row, tokens in enumerate(labels))
+            self.on_batch(CreditedBatch(tuple(inputs), tuple(labels), rows, groups))
+        return output
+
+    def _labels(self, row: dict[str, Any], ids: list[int], sampled: list[bool]) -> tuple[int, ...]:
+        """The segment of each completion token, from the rollout function or from the tokens themselves."""
+        if "labels" in row:
+            return tuple(row["labels"])
+        if self._chat is None:
+            return tuple(relabel_last_run([Segment.TOOL if own else Segment.ENV for own in sampled]).tolist())
+        labels = [int(Segment.ENV)] * len(ids)
+        start = 0
+        while start < len(ids):
+            end = start
+            while end < len(ids) and sampled[end] == sampled[start]:
+                end += 1
+            if sampled[start]:
+                labels[start:end] = self._chat.label_turn(ids[start:end], self.mixed_turns).tolist()
+            start = end
+        return tuple(labels)
 
     def _get_per_token_logps_and_entropies(
         self, model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor, logits_to_keep: int, **options: Any
@@ -90,20 +176,14 @@ class SegmentLockedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         entropy = bool(options.get("compute_entropy"))
         return *ragged_logprobs(model, input_ids, attention_mask, logits_to_keep, self.num_generations, entropy), None
 
-    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        output: dict[str, Any] = super()._generate_and_score_completions(inputs)
-        scored: list[Scored] = [row["scored"] for row in inputs]
-        gathered: list[tuple[Reward, tuple[int, ...]]] = gather_object([(s.reward, s.rollout.labels) for s in scored])
-        groups = groups_from_rewards([reward for reward, _ in gathered], [labels for _, labels in gathered])
-        labels = [row for _, row in gathered]
-        per_token = spread(METHODS[self.method](groups, self.credit), labels, [reward.rollout_id for reward, _ in gathered])
-        first = self.accelerator.process_index * len(scored)
-        mine = torch.from_numpy(per_token[first : first + len(scored)])
-        output["advantages"] = _fit(mine, output["completion_ids"])
-        if self.on_batch:
-            rows = [tuple(mine[i, : len(entry.rollout.completion_ids)].tolist()) for i, entry in enumerate(scored)]
-            self.on_batch(CreditedBatch(tuple(scored), tuple(rows), groups))
-        return output
+
+def _sampled(output: dict[str, Any]) -> list[tuple[list[int], list[bool]]]:
+    """Per completion, its token ids without padding, and which of them the policy sampled."""
+    present = output["completion_mask"].bool()
+    mask = output.get("tool_mask")
+    sampled = present if mask is None else mask.bool()
+    rows = zip(output["completion_ids"], present, sampled, strict=True)
+    return [(ids[kept].tolist(), own[kept].tolist()) for ids, kept, own in rows]
 
 
 def _fit(advantages: torch.Tensor, completion_ids: torch.Tensor) -> torch.Tensor:
@@ -115,10 +195,10 @@ def _fit(advantages: torch.Tensor, completion_ids: torch.Tensor) -> torch.Tensor
     return fitted.to(completion_ids.device)
 
 
-def refuse_unsupported(config: GRPOConfig) -> None:
+def refuse_unsupported(config: GRPOConfig, skip_padding: bool = False) -> None:
     """Raise ParamsError, with the reason, for settings under which TRL's loss is not a per-token product with advantages."""
-    if config.loss_type not in _PER_TOKEN_LOSSES:
-        known = ", ".join(_PER_TOKEN_LOSSES)
+    if config.loss_type not in PER_TOKEN_LOSSES:
+        known = ", ".join(PER_TOKEN_LOSSES)
         raise ParamsError(f"loss_type {config.loss_type!r} assumes one advantage per completion; use one of: {known}.")
     if config.importance_sampling_level != "token":
         raise ParamsError("importance_sampling_level must be 'token': one ratio per sequence would mix the segments.")
@@ -126,16 +206,9 @@ def refuse_unsupported(config: GRPOConfig) -> None:
         raise ParamsError("use_liger_kernel must be off: its fused loss takes one advantage per completion without a check.")
     if config.off_policy_mask_threshold is not None:
         raise ParamsError("off_policy_mask_threshold must be None: its mask assumes one advantage per completion.")
-    if (config.temperature, config.top_p, config.top_k) != (1.0, 1.0, 0):
-        raise ParamsError("temperature 1, top_p 1 and top_k 0 are needed: other sampling biases the importance ratio.")
+    if config.top_p != 1.0 or config.top_k not in (0, None):
+        raise ParamsError("top_p 1 and top_k 0 are needed: other sampling biases the importance ratio.")
+    if skip_padding and config.temperature != 1.0:
+        raise ParamsError("temperature must be 1 with skip_padding: the log-probs it computes are those of the policy itself.")
     if config.mask_truncated_completions:
-        raise ParamsError("mask_truncated_completions must be off: truncated rollouts are scored and labelled here.")
-
-
-def tool_score(scored: Sequence[Scored], **_: Any) -> list[float | None]:
-    """TRL logs rewards through functions; credit itself reads the rewards directly."""
-    return [entry.reward.tool_score for entry in scored]
-
-
-def summary_score(scored: Sequence[Scored], **_: Any) -> list[float | None]:
-    return [entry.reward.summary_score for entry in scored]
+        raise ParamsError("mask_truncated_completions must be off: it would hide the tokens that are labelled and credited.")

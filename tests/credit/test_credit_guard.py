@@ -55,9 +55,11 @@ def test_an_omission_with_a_fluent_reply_is_discouraged():
     # Unguarded, the omission (0.25 + 1) beats the poor call (0.5 + 0.25). Guarded it is worth -0.5 on its only tokens.
     groups = make_groups((0, 0.5, 0.25, "TS"), (0, 0.25, 1.0, "S"), omitted=(1,))
     for method in METHODS:
-        assert METHODS[method](groups, Settings(omission_guard="off")).summary[1] > 0
-        assert METHODS[method](groups, Settings(omission_guard="tool_side")).summary[1] < 0
-        assert METHODS[method](groups, Settings(omission_guard="paper")).summary[1] < 0
+        if method == "rltr":  # no summary is trained
+            continue
+        assert METHODS[method](groups, Settings(omission_guard="off", toolpo_success="judge")).summary[1] > 0
+        assert METHODS[method](groups, Settings(omission_guard="tool_side", toolpo_success="judge")).summary[1] < 0
+        assert METHODS[method](groups, Settings(omission_guard="paper", toolpo_success="judge")).summary[1] < 0
 
 
 def test_only_the_papers_guard_lets_a_summary_reward_reach_tool_tokens():

@@ -5,7 +5,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from credit_cases import SUMMARY, TOOL, dyadic, finite, ids_of, labels_of, make_groups, same, some_groups, take
+from credit_cases import (
+    SUMMARY,
+    TOOL,
+    call_of,
+    dyadic,
+    finite,
+    ids_of,
+    labels_of,
+    make_calls,
+    make_groups,
+    same,
+    some_groups,
+)
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -34,21 +46,34 @@ def changed(data: st.DataObject, groups: Groups, name: str) -> Groups:
 def tokens_of(groups: Groups, settings: Settings, method: str, segment: int) -> bytes:
     """The bits of the advantages on every token of one segment."""
     labels = labels_of(groups)
-    written = spread(METHODS[method](groups, settings), labels, ids_of(groups))
+    written = spread(METHODS[method](groups, settings), labels, ids_of(groups), call_of(groups))
     return b"".join(written[row, column].tobytes() for row, each in enumerate(labels) for column, label in enumerate(each)
                     if label == segment)  # fmt: skip
 
 
-@given(st.data(), some_groups(), locked_settings)
-def test_lock_no_summary_reward_reaches_a_tool_token(data, groups, settings):
+locked = pytest.mark.parametrize("method", ["slca", "slca_call"])
+
+
+@locked
+@given(data=st.data(), groups=some_groups(), settings=locked_settings)
+def test_lock_no_summary_reward_reaches_a_tool_token(method, data, groups, settings):
     other = changed(data, groups, "summary")
-    assert tokens_of(groups, settings, "slca", TOOL) == tokens_of(other, settings, "slca", TOOL)
+    assert tokens_of(groups, settings, method, TOOL) == tokens_of(other, settings, method, TOOL)
 
 
-@given(st.data(), some_groups(), locked_settings)
-def test_lock_no_tool_reward_reaches_a_summary_token(data, groups, settings):
+@locked
+@given(data=st.data(), groups=some_groups(), settings=locked_settings)
+def test_lock_no_tool_reward_reaches_a_summary_token(method, data, groups, settings):
     other = changed(data, groups, "tool")
-    assert tokens_of(groups, settings, "slca", SUMMARY) == tokens_of(other, settings, "slca", SUMMARY)
+    assert tokens_of(groups, settings, method, SUMMARY) == tokens_of(other, settings, method, SUMMARY)
+
+
+@given(groups=some_groups(), settings=locked_settings)
+def test_lock_no_score_of_a_call_reaches_a_summary_token(groups, settings):
+    calls = groups.calls
+    assert calls is not None
+    other = replace(groups, calls=replace(calls, scores=tuple(tuple(1 - score for score in row) for row in calls.scores)))
+    assert tokens_of(groups, settings, "slca_call", SUMMARY) == tokens_of(other, settings, "slca_call", SUMMARY)
 
 
 @pytest.mark.parametrize("method", ["grpo", "gdpo", "routed_joint"])
@@ -76,7 +101,8 @@ class TinyPolicy(torch.nn.Module):
 def gradient_of(groups: Groups, method: str, segments: tuple[int, ...]) -> torch.Tensor:
     """Gradient of the clipped loss over the tokens of ``segments``, with the mean over all learnable tokens (dapo)."""
     labels = labels_of(groups)
-    advantages = torch.tensor(spread(METHODS[method](groups, Settings()), labels, ids_of(groups)), dtype=torch.float64)
+    written = spread(METHODS[method](groups, Settings()), labels, ids_of(groups), call_of(groups))
+    advantages = torch.tensor(written, dtype=torch.float64)
     kinds = torch.zeros(advantages.shape, dtype=torch.int64)
     for row, each in enumerate(labels):
         kinds[row, : len(each)] = torch.tensor(each)
@@ -99,6 +125,13 @@ MIXED = make_groups(
     (0, 1.0, 0.25, "TS"), (0, 0.0, 1.0, "TS"), (0, 0.5, 0.5, "S"), (0, 0.25, 0.0, "T"),
     (1, None, None, "TS"), (1, 0.75, 0.5, "TS"), (1, 0.25, 1.0, "TS"), (1, 0.0, 0.5, "S"), omitted=(2, 7),
 )  # fmt: skip
+MIXED = replace(
+    MIXED,
+    calls=make_calls(
+        [(0, 1.0), (0, 0.5)], [(0, 0.0)], [], [(0, 0.5), (1, 0.25)], [(0, 0.0)], [(0, 0.5)], [(0, 1.0)], [],
+        success=[1, 0, 0, 0, 0, 1, 0, 0], correct=[1, 0, 0, 0, 0, 1, 0, 0], completeness=[1, 0, 0, 0.5, 0, 1, 0, 0],
+    ),
+)  # fmt: skip
 
 
 @every_method
@@ -106,7 +139,7 @@ def test_the_gradient_is_the_sum_of_its_tool_part_and_its_summary_part(method):
     whole = gradient_of(MIXED, method, (TOOL, SUMMARY))
     tool, summary = gradient_of(MIXED, method, (TOOL,)), gradient_of(MIXED, method, (SUMMARY,))
     assert tool.norm() > 1e-3
-    assert summary.norm() > 1e-3
+    assert (summary.norm() > 1e-3) == (method != "rltr")
     torch.testing.assert_close(whole, tool + summary, rtol=1e-12, atol=1e-14)
 
 
@@ -148,16 +181,18 @@ def test_any_constant_changes_nothing_but_the_rounding(groups, constant):
 @given(data=st.data(), groups=some_groups(), settings=any_settings)
 def test_permuting_members_permutes_advantages_to_the_last_bit(method, data, groups, settings):
     order = np.array(data.draw(st.permutations(range(len(groups.group)))))
-    before, after = METHODS[method](groups, settings), METHODS[method](take(groups, order), settings)
+    before, after = METHODS[method](groups, settings), METHODS[method](groups.take(order), settings)
     assert np.array_equal(after.tool, before.tool[order])
     assert np.array_equal(after.summary, before.summary[order])
+    if before.calls is not None:
+        assert after.calls == tuple(before.calls[row] for row in order)
 
 
 @every_method
 @given(groups=some_groups(), settings=any_settings)
 def test_masked_members_get_nothing_and_leave_mean_and_deviation(method, groups, settings):
     assume(groups.scorable.any())
-    with_masked, without = METHODS[method](groups, settings), METHODS[method](take(groups, groups.scorable), settings)
+    with_masked, without = METHODS[method](groups, settings), METHODS[method](groups.take(groups.scorable), settings)
     assert not with_masked.tool[~groups.scorable].any()
     assert not with_masked.summary[~groups.scorable].any()
     assert np.array_equal(with_masked.tool[groups.scorable], without.tool)
@@ -200,6 +235,6 @@ def test_a_groups_advantages_do_not_depend_on_the_other_groups(groups, settings)
     for method in ("grpo", "slca", "routed_joint"):
         together = METHODS[method](groups, settings)
         for rows in groups.rows():
-            alone = METHODS[method](take(groups, rows), settings)
+            alone = METHODS[method](groups.take(rows), settings)
             assert np.array_equal(alone.tool, together.tool[rows])
             assert np.array_equal(alone.summary, together.summary[rows])

@@ -3,13 +3,15 @@
 Numbers in comments leave out eps, which the expected values contain.
 """
 
+from dataclasses import replace
 from math import sqrt
 
 import numpy as np
 import pytest
-from credit_cases import make_groups
+from credit_cases import make_calls, make_groups
 
 from slca.credit import METHODS, Settings
+from slca.errors import DataError
 from slca.params import Train
 
 EPS = 1e-6
@@ -79,6 +81,65 @@ def test_routed_joint():
     assert advantages.summary == pytest.approx([0, 0, 0, 0.25 / one, 0, -0.25 / one, 0, 0.375 / two, -0.375 / two], **exactly)
 
 
+# What the calls of GROUPS were. Group 0: all alike. Group 1: the abstention made none. Group 2: two steps.
+CALLS = make_calls(
+    [(0, 0.5)], [(0, 0.5)], [(0, 0.5)],
+    [(0, 1.0)], [(0, 0.25)], [], [(0, 0.0)],
+    [(0, 0.5), (0, 0.0), (1, 1.0)], [(0, 1.0), (1, 0.0)],
+    success=[1, 1, 1, 1, 0, 0, 1, 0, 1], correct=[1, 1, 1, 2, 1, 0, 2, 0, 1], completeness=[1, 1, 1, 1, 0.5, 0, 1, 0, 0.5],
+    repeats=[0, 0, 0, 0, 1, 0, 0, 2, 0], errors=[0, 0, 0, 0, 1, 0, 0, 1, 0], malformed=[0, 0, 0, 0, 0, 0, 0, 0, 1],
+)  # fmt: skip
+WITH_CALLS = replace(GROUPS, calls=CALLS)
+
+
+def test_toolpo_by_rule():
+    # Group 1, over the scorable: success 1, 0, 0: mean 1/3; correct 2, 1, 0: mean 1. The abstention has no TOOL tokens.
+    # Group 2: success 0, 1: mean 1/2; correct 0, 1: mean 1/2.
+    advantages = METHODS["toolpo"](WITH_CALLS, ALL)
+    assert advantages.tool == pytest.approx([0, 0, 0, 2 / 3 + 1, -1 / 3, 0, 0, -1, 1], **exactly)
+    assert advantages.summary == pytest.approx([0, 0, 0, 2 / 3, 0, -1 / 3, 0, -0.5, 0.5], **exactly)
+
+
+def test_toolpo_by_judge():
+    # Group 1: summary 1, 0, 0.5: mean 0.5. Group 2: 0.75, 0: mean 0.375.
+    advantages = METHODS["toolpo"](WITH_CALLS, Settings(toolpo_success="judge"))
+    assert advantages.tool == pytest.approx([0, 0, 0, 0.5 + 1, -0.5, 0, 0, 0.375 - 0.5, -0.375 + 0.5], **exactly)
+    assert advantages.summary == pytest.approx([0, 0, 0, 0.5, 0, 0, 0, 0.375, -0.375], **exactly)
+
+
+def test_rltr():
+    # Group 1: 1, 0.5 - 0.1 - 0.2 = 0.2, 0: mean 0.4; distances 0.6, -0.2, -0.4; variance (0.36 + 0.04 + 0.16) / 2 = 0.28.
+    # Group 2: 0 - 0.2 - 0.2 = -0.4, and -1 for the malformed call: mean -0.7; distances 0.3, -0.3; variance 0.18.
+    advantages = METHODS["rltr"](WITH_CALLS, ALL)
+    one, two = sqrt(0.28) + EPS, sqrt(0.18) + EPS
+    assert advantages.tool == pytest.approx([0, 0, 0, 0.6 / one, -0.2 / one, 0, 0, 0.3 / two, -0.3 / two], rel=1e-12, abs=1e-12)
+    assert not advantages.summary.any()
+
+
+def test_slca_call_adds_each_call_s_own_score_among_the_calls_of_its_step():
+    # Group 0: equal scores. Group 1, step 0: 1, 0.25 (the masked 0 is left out): distances 0.375, -0.375, variance 0.28125.
+    # Group 2, step 0: 0.5, 0, 1: mean 0.5; distances 0, -0.5, 0.5; variance 0.25. Step 1: 1, 0: distances 0.5; variance 0.5.
+    advantages = METHODS["slca_call"](WITH_CALLS, Settings(lambda_tool=2.0))
+    plain = METHODS["slca"](WITH_CALLS, Settings(lambda_tool=2.0))
+    assert np.array_equal(advantages.tool, plain.tool) and np.array_equal(advantages.summary, plain.summary)
+    one, two, three = 2 * 0.375 / (sqrt(0.28125) + EPS), 2 * 0.5 / (0.5 + EPS), 2 * 0.5 / (sqrt(0.5) + EPS)
+    expected = [(0,), (0,), (0,), (one,), (-one,), (), (0,), (0, -two, three), (two, -three)]
+    assert advantages.calls is not None
+    for row, values in zip(advantages.calls, expected, strict=True):
+        assert row == pytest.approx(values, **exactly)
+
+
+def test_a_single_call_in_a_step_gets_nothing_beyond_slca():
+    groups = make_groups((0, 1.0, 0.5, "TS"), (0, 0.0, 0.5, "S"))
+    assert METHODS["slca_call"](groups, ALL).calls == ((0.0,), ())
+
+
+@pytest.mark.parametrize("method", ["toolpo", "rltr", "slca_call"])
+def test_rules_that_look_at_calls_say_so_where_nothing_is_known_of_them(method):
+    with pytest.raises(DataError, match=f"Method {method} needs"):
+        METHODS[method](replace(GROUPS, calls=None), ALL)
+
+
 def test_routed_joint_learns_nothing_where_the_rewards_cancel():
     # R = 1 twice, but for rounding: 0.1 + 0.2 is not 0.3. Divided by eps alone the advantages would be about 5e4.
     groups = make_groups((0, 0.1, 0.2, "TS"), (0, 0.3, 0.0, "TS"))
@@ -140,5 +201,5 @@ def test_a_toy_bandit_unlearns_the_needless_call_under_all_alone(presence, learn
 
 def test_settings_come_from_the_parameters():
     train = Train(lambda_tool=2.0, lambda_sum=3.0, presence_tool="members", presence_sum="all", omission_guard="paper")
-    assert Settings.from_params(train) == Settings(2.0, 3.0, "members", "all", "paper", 1e-6)
+    assert Settings.from_params(train) == Settings(2.0, 3.0, "members", "all", "paper", "rule", 0.1, 0.2, 1e-6)
     assert Settings.from_params(Train()) == Settings()

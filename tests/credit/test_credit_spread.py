@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from credit_cases import ENV, SUMMARY, TOOL, ids_of, labels_of, some_groups
+from credit_cases import ENV, SUMMARY, TOOL, call_of, ids_of, labels_of, some_groups
 from hypothesis import given
 
 from slca.credit import METHODS, SegmentAdvantages, Settings, spread
@@ -56,8 +56,27 @@ def test_a_long_list_of_rollouts_is_cut():
 def test_a_token_holds_exactly_what_the_rule_says_of_its_segment(groups):
     for rule in METHODS.values():
         advantages = rule(groups, Settings())
-        written = spread(advantages, labels_of(groups), ids_of(groups))
-        for row, labels in enumerate(labels_of(groups)):
+        written = spread(advantages, labels_of(groups), ids_of(groups), call_of(groups))
+        for row, (labels, numbers) in enumerate(zip(labels_of(groups), call_of(groups), strict=True)):
             worth = {ENV: 0.0, TOOL: advantages.tool[row], SUMMARY: advantages.summary[row]}
-            assert written[row, : len(labels)].tolist() == [np.float32(worth[label]) for label in labels]
+            added = [advantages.calls[row][number] if advantages.calls and number >= 0 else 0.0 for number in numbers]
+            expected = [np.float32(worth[label] + more) for label, more in zip(labels, added, strict=True)]
+            assert written[row, : len(labels)].tolist() == expected
             assert not written[row, len(labels) :].any()
+
+
+PER_CALL = SegmentAdvantages(tool=np.array([1.0]), summary=np.array([3.0]), calls=((0.5, -0.25),))
+
+
+def test_the_credit_of_a_call_is_added_on_its_tokens_alone():
+    written = spread(PER_CALL, [[TOOL, TOOL, TOOL, ENV, SUMMARY]], ["a"], [[0, 1, -1, -1, -1]])
+    assert written.tolist() == [[1.5, 0.75, 1.0, 0.0, 3.0]]
+
+
+@pytest.mark.parametrize(
+    ("call_of", "fault"),
+    [(None, "pass call_of"), ([[0, 2, -1, -1, -1]], "calls up to 2, of 2"), ([[-1, -1, -1, -1, 0]], "must be a TOOL token")],
+)
+def test_calls_that_do_not_fit_the_tokens_are_refused(call_of, fault):
+    with pytest.raises(DataError, match=fault):
+        spread(PER_CALL, [[TOOL, TOOL, TOOL, ENV, SUMMARY]], ["a"], call_of)

@@ -5,42 +5,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from datasets import Dataset
+from made_up import scored
 from trl import GRPOConfig, GRPOTrainer
 
 from slca.credit import Settings
 from slca.errors import ParamsError
-from slca.files import derive_seed
 from slca.policy.model import Policy
-from slca.records import FinishReason, Reward, Rollout, Segment, TaskKind
+from slca.records import Segment
+from slca.training.on_policy import OnPolicyTrainer, Scored
 from slca.training.padding import ragged_logprobs
-from slca.training.trainer import CreditedBatch, Scored, SegmentLockedGRPOTrainer
+from slca.training.trainer import CreditedBatch, SegmentLockedGRPOTrainer
 from slca.work import MarkComplete
 
 GROUP = 4
-
-
-def scored(task_id: str, member: int, step: int, tool: float | None = None, summary: float | None = None) -> Scored:
-    """A made-up rollout: a TOOL turn, a tool result, a SUMMARY turn, of lengths and rewards drawn from its name."""
-    rng = np.random.default_rng(derive_seed(task_id, member, step))
-    lengths = [int(n) for n in rng.integers(2, 9, size=3)]
-    labels = [s for s, n in zip((Segment.TOOL, Segment.ENV, Segment.SUMMARY), lengths, strict=True) for _ in range(n)]
-    ids = tuple(int(i) for i in rng.integers(9, 250, size=len(labels)))
-    prompt = tuple(int(i) for i in np.random.default_rng(derive_seed(task_id)).integers(9, 250, size=5 + len(task_id)))
-    name = f"{task_id}@{step}/{member}"
-    rollout = Rollout(
-        name, task_id, member, "v", prompt, ids, tuple(labels), tuple([-1.0] * len(ids)), (), FinishReason.STOP, "state"
-    )
-    score_tool = float(rng.random()) if tool is None else tool
-    score_summary = float(rng.random()) if summary is None else summary
-    reward = Reward(
-        name, task_id, member, TaskKind.SINGLE, score_tool, score_summary, "", True, True, True,
-        1, 1, 1, 1, 1, 1, 1, True, 1, 0, 0, 1, rollout.sampled_tokens, FinishReason.STOP,
-    )  # fmt: skip
-    return Scored(rollout, reward)
 
 
 def config(folder: Path, **changes: object) -> GRPOConfig:
@@ -67,26 +47,28 @@ def config(folder: Path, **changes: object) -> GRPOConfig:
     return GRPOConfig(**(settings | changes))
 
 
-def make(
-    policy: Policy, folder: Path, method: str = "slca", roll_out: object = None, **changes: object
-) -> SegmentLockedGRPOTrainer:
+def make(policy: Policy, folder: Path, method: str = "slca", roll_out: object = None, **changes: object) -> OnPolicyTrainer:
     def default(tasks: Sequence[str], members: Sequence[int], step: int) -> list[Scored]:
         return [scored(task, member, step) for task, member in zip(tasks, members, strict=True)]
 
     batches: list[CreditedBatch] = []
-    trainer = SegmentLockedGRPOTrainer(
+    trainer = OnPolicyTrainer(
         model=copy.deepcopy(policy.model),
         args=config(folder, **changes),
         train_dataset=Dataset.from_dict({"prompt": [f"task-{'x' * i}" for i in range(6)]}),
         processing_class=policy.format.tokenizer,
         callbacks=[MarkComplete()],
-        method=method,
+        estimator=method,
         credit=Settings(),
         roll_out=roll_out or default,
         on_batch=batches.append,
     )
     trainer.batches = batches
     return trainer
+
+
+def scored_of(batch: CreditedBatch) -> list[Scored]:
+    return [row["scored"] for row in batch.rows]
 
 
 def weights(trainer: GRPOTrainer) -> dict[str, torch.Tensor]:
@@ -99,8 +81,8 @@ def test_members_are_numbered_within_their_group_and_credit_covers_exactly_the_l
     trainer = make(policy, tmp_path, max_steps=1)
     trainer.train()
     (batch,) = trainer.batches
-    assert [entry.rollout.member for entry in batch.scored] == [0, 1, 2, 3] * 2
-    for entry, advantages in zip(batch.scored, batch.advantages, strict=True):
+    assert [entry.rollout.member for entry in scored_of(batch)] == [0, 1, 2, 3] * 2
+    for entry, advantages in zip(scored_of(batch), batch.advantages, strict=True):
         assert len(advantages) == len(entry.rollout.completion_ids)
         assert all(a == 0.0 for a, label in zip(advantages, entry.rollout.labels, strict=True) if label == Segment.ENV)
         tool = {a for a, label in zip(advantages, entry.rollout.labels, strict=True) if label == Segment.TOOL}
@@ -113,7 +95,7 @@ def test_the_loss_uses_the_per_token_advantages(policy: Policy, tmp_path: Path) 
     trainer.train()
     (batch,) = trainer.batches
     total = sum(sum(row) for row in batch.advantages)
-    count = sum(entry.rollout.sampled_tokens for entry in batch.scored)
+    count = sum(entry.rollout.sampled_tokens for entry in scored_of(batch))
     logged = next(row["loss"] for row in trainer.state.log_history if "loss" in row)
     assert logged == pytest.approx(-total / count, abs=1e-6)
 
@@ -129,7 +111,7 @@ def test_flat_rewards_of_one_segment_leave_the_step_to_the_other(policy: Policy,
     trainer = make(policy, tmp_path, roll_out=roll_out, max_steps=1)
     trainer.train()
     own = Segment.TOOL if segment == "tool" else Segment.SUMMARY
-    for entry, advantages in zip(trainer.batches[0].scored, trainer.batches[0].advantages, strict=True):
+    for entry, advantages in zip(scored_of(trainer.batches[0]), trainer.batches[0].advantages, strict=True):
         assert all((a != 0.0) == (label == own) for a, label in zip(advantages, entry.rollout.labels, strict=True))
 
 
@@ -175,8 +157,8 @@ def test_resumed_run_equals_the_uninterrupted_one_bit_for_bit(policy: Policy, tm
     second.train(resume_from_checkpoint=str(tmp_path / "cut" / "checkpoint-2"))
     for name, value in weights(whole).items():
         assert torch.equal(value, weights(second)[name]), name
-    assert [e.rollout.rollout_id for b in second.batches for e in b.scored] == [
-        e.rollout.rollout_id for b in whole.batches[2:] for e in b.scored
+    assert [e.rollout.rollout_id for b in second.batches for e in scored_of(b)] == [
+        e.rollout.rollout_id for b in whole.batches[2:] for e in scored_of(b)
     ]
 
 
