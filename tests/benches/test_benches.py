@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from credit_cases import make_calls
 from samples import OTHER_TOOL, STATE, TOOL
 
 from slca import params as p
@@ -24,7 +25,8 @@ def test_simulated_call(benchmark) -> None:
 def test_credit_of_a_step(benchmark, method: str) -> None:
     rng = np.random.default_rng(0)
     yes = np.ones(64, dtype=bool)
-    groups = Groups(np.arange(64) // 8, rng.random(64), rng.random(64), yes, yes, yes, yes, yes)
+    calls = make_calls(*([(0, float(score)), (1, 1.0)] for score in rng.random(64)))
+    groups = Groups(np.arange(64) // 8, rng.random(64), rng.random(64), yes, yes, yes, yes, yes, calls)
     benchmark(METHODS[method], groups, Settings())
 
 
