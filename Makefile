@@ -10,7 +10,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export DVC_NO_ANALYTICS := 1
 export DO_NOT_TRACK := 1
 
-.PHONY: setup repro test check bench
+.PHONY: setup repro experiment test check bench
 
 setup: .venv/ready .venv-bfcl/ready
 
@@ -30,6 +30,9 @@ setup: .venv/ready .venv-bfcl/ready
 
 repro: setup
 	$(BIN)/dvc repro
+
+experiment: setup
+	$(BIN)/python -m slca experiment
 
 test: setup check
 	$(BIN)/python -m pytest --benchmark-disable -m "slow or not slow"

@@ -98,6 +98,21 @@ def report(params: ParamsFile = DEFAULT) -> None:
 
 
 @app.command()
+def experiment(
+    plan: Annotated[str, typer.Option(help="A plan that comes with the package (plan, smoke), or a .yaml file.")] = "plan",
+    only: Annotated[list[str] | None, typer.Option(help="A cell to make; all of them if not given.")] = None,
+    limit_minutes: Annotated[
+        float | None, typer.Option(min=0, help="Begin no run after this time; the rest is for later.")
+    ] = None,
+    params: ParamsFile = DEFAULT,
+) -> None:
+    """Many training runs under equal budgets, evaluated and compared -> reports/experiment."""
+    from slca.experiment.run import run
+
+    run(p.load(params), plan, only or (), limit_minutes)
+
+
+@app.command()
 def diagnose(
     path: Annotated[Path, typer.Argument(help="data/rollouts, data/training/<run>, or JSONL or Parquet of another stack.")],
     rewards: Annotated[Path | None, typer.Option(help="Rewards table, where it does not lie beside the rollouts.")] = None,

@@ -6,6 +6,7 @@ with the field's name.
 """
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -71,6 +72,7 @@ class Simulator(_Section):
     )
     max_result_chars: Annotated[int, Field(ge=64)] = Field(default=2048, description="longer results are cut in their middle")
     max_parallel_calls: Positive = Field(default=20, description="calls beyond this in one step get an error result")
+    schemas: bool = Field(default=True, description="false: the ablation w/o SGLS: answers know no schema and no state")
 
     @model_validator(mode="after")
     def _named(self) -> "Simulator":
@@ -196,6 +198,8 @@ class Params(_Section):
                 f"rollouts.temperature must be 1.0 for training, not {self.rollouts.temperature}: "
                 "any other value biases the importance ratio"
             )
+        if not self.simulator.schemas and self.rewards.tool_reward == "outcome":
+            raise ValueError("simulator.schemas = false leaves no state to judge: rewards.tool_reward cannot be 'outcome'")
         for name in ("methods", "seeds"):
             values = getattr(self.train, name)
             if not values or len(set(values)) != len(values):
@@ -217,6 +221,14 @@ def of_profile(name: str) -> Params:
     return _validated({**_read(overlay), "profile": name}, overlay)
 
 
+def changed(params: Params, changes: Mapping[str, Mapping[str, Any]], where: str) -> Params:
+    """``params`` with other values in some sections (section -> field -> value). Raises ParamsError, beginning with ``where``."""
+    values = params.model_dump()
+    for section, fields in changes.items():
+        values[section] = {**values[section], **fields} if section in values else fields
+    return _validated(values, where)
+
+
 def to_yaml(params: Params) -> str:
     """A params.yaml with every parameter and its description."""
     lines = [f"# Profile {params.profile}. Written by: slca profile {params.profile}", f"profile: {params.profile}"]
@@ -236,11 +248,11 @@ def _yaml_value(value: Any) -> str:
     return json.dumps(value)
 
 
-def _validated(values: dict[str, Any], path: Path) -> Params:
+def _validated(values: dict[str, Any], where: Path | str) -> Params:
     try:
         return Params.model_validate(values)
     except ValidationError as error:
-        raise ParamsError(f"{path}: {_sentence(error)}") from None
+        raise ParamsError(f"{where}: {sentence(error)}") from None
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -255,7 +267,8 @@ def _read(path: Path) -> dict[str, Any]:
     return values
 
 
-def _sentence(error: ValidationError) -> str:
+def sentence(error: ValidationError) -> str:
+    """Every fault of a validation, each with its field and the value given, as one sentence."""
     parts = []
     for fault in error.errors():
         field = ".".join(str(part) for part in fault["loc"])

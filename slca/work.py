@@ -25,10 +25,11 @@ _COMPLETE = "complete"
 
 
 @cache
-def code_digest() -> str:
-    """Digest of this package's sources."""
+def code_digest(without: tuple[str, ...] = ()) -> str:
+    """Digest of this package's sources, but for those whose relative path starts with an entry of ``without``."""
     root = Path(__file__).parent
-    return digest(*[[str(file.relative_to(root)), file_digest(file)] for file in sorted(root.rglob("*.py"))])
+    files = {file.relative_to(root).as_posix(): file for file in sorted(root.rglob("*.py"))}
+    return digest(*[[name, file_digest(file)] for name, file in files.items() if not name.startswith(without)])
 
 
 def inputs_digest(paths: Sequence[Path]) -> str:
@@ -43,9 +44,9 @@ def inputs_digest(paths: Sequence[Path]) -> str:
     return digest(*entries)
 
 
-def fingerprint(params: Any, inputs: Sequence[Path]) -> str:
-    """What a computation depends on, as one digest."""
-    return digest(params, inputs_digest(inputs), code_digest(), [version(package) for package in _PACKAGES])
+def fingerprint(params: Any, inputs: Sequence[Path], without: tuple[str, ...] = ()) -> str:
+    """What a computation depends on, as one digest. without: code that has no part in it (``code_digest``)."""
+    return digest(params, inputs_digest(inputs), code_digest(without), [version(package) for package in _PACKAGES])
 
 
 def work_folder(root: Path, name: str) -> Path:

@@ -27,6 +27,7 @@ from slca.policy.model import Policy, load_policy, prepare_torch
 from slca.progress import ProgressBar, quiet
 from slca.records import Reward, Task
 from slca.rollouts.engine import Engine, Request
+from slca.rollouts.schemaless import SchemalessEngine
 from slca.side_by_side import beside
 from slca.tables import read_tasks, write_credits, write_rewards, write_rollouts
 from slca.training.alarms import Alarms, limits_of
@@ -61,20 +62,21 @@ def run(params: p.Params, method: str, seed: int, root: Path = Path(".")) -> Non
 
 @dataclass(frozen=True)
 class Run:
-    """One cell of the matrix of methods and seeds."""
+    """One cell of the matrix of methods and seeds. place: the folder of its work, below that of all work."""
 
     method: str
     seed: int
+    place: str = "train"
 
     @property
     def name(self) -> str:
         return f"{self.method}-{self.seed}"
 
-    def fingerprint(self, params: p.Params, root: Path) -> str:
+    def fingerprint(self, params: p.Params, root: Path, without: tuple[str, ...] = ()) -> str:
         sections = {name: getattr(params, name).model_dump() for name in ("simulator", "rollouts", "rewards", "train")}
         matrix = {"methods", "seeds"}
         sections["train"] = {key: value for key, value in sections["train"].items() if key not in matrix}
-        return fingerprint([self.name, sections, params.execution.threads], inputs(root))
+        return fingerprint([self.name, sections, params.execution.threads], inputs(root), without)
 
     def mark(self, root: Path) -> Path:
         """Remembers what was collected last, so that a finished run is not made again beside another."""
@@ -91,7 +93,7 @@ class Run:
 
     @property
     def work_name(self) -> str:
-        return f"train/{self.name}"
+        return f"{self.place}/{self.name}"
 
     def curve(self, root: Path) -> Path:
         """The learning curve: what a run writes last."""
@@ -180,7 +182,8 @@ class _RollOut:
     def __call__(self, task_ids: Sequence[str], members: Sequence[int], step: int) -> list[Scored]:
         policy = Policy(self.policy.model, self.policy.format, f"{self.run.name}@{step}")
         seed = derive_seed("train", self.run.seed, step)
-        engine = Engine(policy, self.params.rollouts, self.params.simulator, seed, tag=f"@{self.run.seed}.{step}")
+        kind = Engine if self.params.simulator.schemas else SchemalessEngine
+        engine = kind(policy, self.params.rollouts, self.params.simulator, seed, tag=f"@{self.run.seed}.{step}")
         training = policy.model.training
         policy.model.eval()
         requests = [Request(self.tasks[task], member) for task, member in zip(task_ids, members, strict=True)]
