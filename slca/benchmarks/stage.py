@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from slca import params as p
+from slca.bars import Bars
 from slca.benchmarks import in_domain
 from slca.benchmarks.bfcl import harness
 from slca.chat import parse_calls
 from slca.files import write_json
 from slca.policy.model import Policy, load_policy, prepare_torch
-from slca.progress import Bars
 from slca.records import Call, Reward
 from slca.rollouts.single_turn import answer
 from slca.tables import read_tasks, write_rewards

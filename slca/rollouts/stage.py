@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from slca import params as p
+from slca.bars import Bars
 from slca.files import digest
 from slca.policy.model import load_policy, prepare_torch
-from slca.progress import Bars
 from slca.records import Task
 from slca.rollouts.engine import Engine, Request
 from slca.side_by_side import beside

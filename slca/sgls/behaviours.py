@@ -73,9 +73,9 @@ def nothing_found(behaviour: Behaviour) -> Json:
 
 
 def shown_records(behaviour: Behaviour, answer: Json) -> list[dict[str, Json]]:
-    """The records that an answer of a search holds."""
-    records: list[dict[str, Json]] = answer[behaviour.result] if behaviour.result else answer
-    return records
+    """The records that an answer of a search holds; none where its schema has no room for them."""
+    records: Json = answer.get(behaviour.result, []) if behaviour.result else answer
+    return records if isinstance(records, list) else []
 
 
 def check_behaviour(tool: Tool, where: str) -> None:

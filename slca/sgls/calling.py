@@ -11,13 +11,14 @@ from slca.sgls import record_ids, validation
 from slca.sgls.backends.base import Request
 from slca.sgls.backends.schema import SchemaBackend
 from slca.sgls.inference.seeding import above_of, as_given
-from slca.sgls.tool import Tool
+from slca.sgls.tool import Behaviour, Tool
 
 
 def draw_arguments(tool: Tool, state: State, seed: int, index: int = 0) -> dict[str, Json] | None:
     """Arguments of the ``index``-th call drawn with ``seed``; None where none that validate are found.
 
-    A call that names a record names one in ``state``, in turn, where there is one; a create names what it makes by itself.
+    A call that names a record names one in ``state``, in turn, where there is one; a create names what it makes by itself; a list
+    is asked for from its beginning, since tokens of later pages cannot be made up.
     """
     drawn = SchemaBackend().fill(Request(tool.parameters, ["call", tool.name, index], {}, None, seed))
     if not isinstance(drawn, dict):
@@ -25,13 +26,27 @@ def draw_arguments(tool: Tool, state: State, seed: int, index: int = 0) -> dict[
     behaviour = tool.behaviour
     if behaviour is not None and behaviour.kind != "compute":
         entity = str(behaviour.entity)
-        ids = sorted(state.get(entity, {}))
+        ids = _within_reach(tool, behaviour, state)
         if behaviour.kind in ("look_up", "update", "delete") and ids:
             record_id = ids[index % len(ids)]
             drawn |= naming(tool, record_id, state[entity][record_id])
         else:
             drawn |= naming_parents(tool, state, index, seed)
+        if behaviour.page is not None and behaviour.page.token not in tool.required:
+            drawn.pop(str(behaviour.page.token), None)
     return drawn if validation.fault(validation.validator(tool.parameters), drawn, "arguments") is None else None
+
+
+def _within_reach(tool: Tool, behaviour: Behaviour, state: State) -> list[str]:
+    """Ids of the records that a call can name: those whose parents have not been deleted; if there are none, of all."""
+    records = state.get(str(behaviour.entity), {})
+    found = []
+    for record_id in sorted(records):
+        named = naming(tool, record_id, records[record_id])
+        above = [(one, record_ids.as_id(named[one.argument])) for one in behaviour.copies if one.argument in named]
+        if all(record_ids.scoped(own, one.scope, named) in state.get(one.entity, {}) for one, own in above):
+            found.append(record_id)
+    return found or sorted(records)
 
 
 def naming_parents(tool: Tool, state: State, index: int, seed: int) -> dict[str, Json]:

@@ -117,7 +117,7 @@ def report(
     settings: Set = None,
 ) -> None:
     """Measure how true a simulated service is to its schemas and to itself."""
-    from slca.progress import Bars
+    from slca.bars import Bars
     from slca.sgls.fidelity.report import measure, rows, write
 
     imported = open_source(source, kind, infer)
@@ -125,8 +125,7 @@ def report(
         raise DataError(f"{source} has no tool to call.")
     simulator = simulator_of(settings or ())
     with Bars() as bars:
-        advance = bars.add("calls", calls * len(imported.tools))
-        measures = measure(imported.tools, initial_state(imported, records), simulator, calls, advance)
+        measures = measure(imported.tools, initial_state(imported, records), simulator, calls, bars.add)
     table = Table("measured", "value", title=f"fidelity of {imported.tools[0].domain}")
     for row in rows(measures):
         table.add_row(*row)

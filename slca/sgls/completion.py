@@ -183,11 +183,12 @@ class _Layout:
         """What of the known values the schema takes, completed inside where that helps."""
         fitting = {}
         for name, value in known.items():
-            inside = [subject, name]
-            for candidate in (value, self._completed_inside(listed[name], value, inside)):
-                if self.fits(candidate, listed[name]):
-                    fitting[name] = candidate
-                    break
+            if self.fits(value, listed[name]):
+                fitting[name] = value
+            elif isinstance(value, dict | list):
+                whole = self._completed_inside(listed[name], value, [subject, name])
+                if self.fits(whole, listed[name]):
+                    fitting[name] = whole
         return fitting
 
     def _completed_inside(self, schema: Json, value: Json, subject: Json) -> Json:

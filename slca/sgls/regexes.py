@@ -28,7 +28,7 @@ MOST_PARTS = 50_000
 """Characters, nested groups, and parts with every repetition counted as often as it must occur."""
 
 _WORD = "A-Za-z0-9_"
-_QUANTIFIER = re.compile(r"\{([0-9]{1,9})(,([0-9]{1,9})?)?\}")
+_QUANTIFIER = re.compile(r"\{([0-9]+)(,([0-9]+)?)?\}")
 _GROUP = re.compile(r"\((\?(?:[:=!]|<[=!]|P?<(?P<name>[A-Za-z_]\w{0,63})>|P=\w{1,64}(?=\))|(?P<flags>[is]{1,2})\)))?", re.ASCII)
 _ESCAPE = re.compile(
     r"\\(?:u\{(?P<long>[0-9A-Fa-f]{1,6})\}|u(?P<four>[0-9A-Fa-f]{4})|x(?P<two>[0-9A-Fa-f]{2})|c(?P<control>[A-Za-z])"
@@ -117,6 +117,8 @@ def python_pattern(pattern: str) -> str:
                 raise BadPattern("a parenthesis is not opened")
             atom = sizes.pop() + atom
         elif character == "{" and (counted := _QUANTIFIER.match(pattern, place)) and out:
+            if max(len(counted[1]), len(counted[3] or "")) > 9:
+                raise BadPattern(f"it repeats into more than {MOST_PARTS} parts")
             atom *= max(1, int(counted[1]))
             if sizes[-1] + atom > MOST_PARTS:
                 raise BadPattern(f"it repeats into more than {MOST_PARTS} parts")

@@ -8,12 +8,13 @@ output schema alone.
 import json
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any, Literal
 
-import jsonschema
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from slca.errors import ToolError
+from slca.sgls import validation
 
 NAME_PATTERN = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
 
@@ -211,35 +212,36 @@ class Tool(_Frozen):
 
 def load_tool(definition: dict[str, Any], where: str) -> Tool:
     """A checked tool from its JSON definition. Raises ToolError that names ``where``, the tool, the field and the fault."""
-    # The same few definitions come with every task, and checking a schema costs far more than finding it again.
-    key = json.dumps(definition, sort_keys=True)
-    if key not in _CHECKED:
-        _CHECKED[key] = _checked_tool(definition, where)
-    return _CHECKED[key]
-
-
-_CHECKED: dict[str, Tool] = {}
-
-
-def _checked_tool(definition: dict[str, Any], where: str) -> Tool:
     name = definition.get("name") if isinstance(definition, dict) else None
     try:
-        tool = Tool.model_validate(definition)
+        return _checked_tool(json.dumps(definition))
+    except RecursionError:
+        raise ToolError(f"{where}: tool {name!r}: its definition is nested too deeply.") from None
+    except (TypeError, ValueError) as error:
+        raise ToolError(f"{where}: tool {name!r}: its definition is no JSON: {error}.") from None
+    except ToolError as error:
+        raise ToolError(f"{where}: tool {name!r}: {error}") from None
+
+
+@lru_cache(maxsize=4096)
+def _checked_tool(text: str) -> Tool:
+    """The tool that a definition's JSON describes. Raises ToolError that names the field and the fault.
+
+    The same few definitions come with every task, and checking a schema costs far more than finding it again.
+    """
+    try:
+        tool = Tool.model_validate(json.loads(text))
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"]) or "definition"
-        raise ToolError(f"{where}: tool {name!r}: field {field}: {first['msg']}.") from None
+        raise ToolError(f"field {field}: {first['msg']}.") from None
     if not NAME_PATTERN.fullmatch(tool.name):
-        raise ToolError(
-            f"{where}: tool {name!r}: a name has 1 to 64 letters, digits, '_' or '-' and starts with a letter or '_'."
-        )
+        raise ToolError("a name has 1 to 64 letters, digits, '_' or '-' and starts with a letter or '_'.")
     for field, schema in (("parameters", tool.parameters), ("output", tool.output)):
         if schema is not None:
-            _check_schema(schema, f"{where}: tool {name!r}: {field}")
+            validation.check_schema(schema, field)
     if tool.parameters.get("type") != "object":
-        raise ToolError(
-            f"{where}: tool {name!r}: parameters must be a schema of type 'object', not {tool.parameters.get('type')!r}."
-        )
+        raise ToolError(f"parameters must be a schema of type 'object', not {tool.parameters.get('type')!r}.")
     return tool
 
 
@@ -256,12 +258,3 @@ def refuse_duplicates(tools: Sequence[Tool], where: str) -> None:
         if tool.name in seen:
             raise ToolError(f"{where}: tool name {tool.name!r} occurs twice; rename one of them.")
         seen.add(tool.name)
-
-
-def _check_schema(schema: dict[str, Any], where: str) -> None:
-    validator = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
-    try:
-        validator.check_schema(schema)
-    except jsonschema.SchemaError as error:
-        place = "/".join(str(part) for part in error.absolute_path) or "the top"
-        raise ToolError(f"{where} is not a valid JSON Schema: at {place}: {error.message}.") from None

@@ -429,15 +429,31 @@ def check_schema(schema: dict[str, Any], where: str) -> None:
     """
     try:
         _prepared(json.loads(_text(schema)), 0)  # first: what follows goes by recursion
-        _draft(schema).check_schema(schema, format_checker=_NO_FORMATS)
+        kind, definitions = _draft(schema), schema.get("$defs")
+        parts: dict[str, Json] = {"": schema}
+        if kind is jsonschema.Draft202012Validator and isinstance(definitions, dict):
+            # One by one: the tools of a document share them, and each takes milliseconds.
+            parts = {"": {**schema, "$defs": {}}, **{f"$defs/{name}/": part for name, part in definitions.items()}}
+        for prefix, part in parts.items():
+            told = _schema_fault(kind, canonical_json(part))
+            if told is not None:
+                place = f"{prefix}{told[0]}".removesuffix("/") or "the top"
+                raise ToolError(f"{where} is not a valid JSON Schema: at {place}: {told[1][:LONGEST_MESSAGE]}.")
     except Unusable as unusable:
         raise ToolError(f"{where}: {unusable}.") from None
-    except jsonschema.SchemaError as error:
-        place = "/".join(str(part) for part in error.absolute_path) or "the top"
-        raise ToolError(f"{where} is not a valid JSON Schema: at {place}: {error.message[:LONGEST_MESSAGE]}.") from None
 
 
 _NO_FORMATS = jsonschema.FormatChecker(formats=())
+
+
+@lru_cache(maxsize=4096)
+def _schema_fault(kind: Any, text: str) -> tuple[str, str] | None:
+    """Place and message of what makes a schema none of its draft; None if it is one."""
+    try:
+        kind.check_schema(json.loads(text), format_checker=_NO_FORMATS)
+    except jsonschema.SchemaError as error:
+        return "/".join(str(part) for part in error.absolute_path), error.message
+    return None
 
 
 def check_usable(schema: dict[str, Any], where: str) -> None:

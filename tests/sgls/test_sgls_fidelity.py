@@ -1,14 +1,19 @@
 """The fidelity report says what is so: a true service gets full marks, and a service that breaks its word is found out."""
 
 import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from slca.params import Simulator
+from slca.records import Attempt
 from slca.sgls.calling import draw_arguments
-from slca.sgls.fidelity.calls import echoes, exercise, is_valid, seed_agreement
+from slca.sgls.fidelity.calls import Made, echoes, exercise, is_valid, seed_agreement
 from slca.sgls.fidelity.invariants import check_invariants
 from slca.sgls.fidelity.report import markdown, measure, write
 from slca.sgls.inference import seed_state
@@ -23,6 +28,10 @@ def silent(_: int) -> None:
     """No progress shown."""
 
 
+def no_bars(title: str, total: int) -> Callable[[int], None]:
+    return silent
+
+
 def changed(name: str, **behaviour: Any) -> tuple[Tool, ...]:
     """The pet store with another behaviour of one tool."""
     return tuple(
@@ -34,7 +43,7 @@ def changed(name: str, **behaviour: Any) -> tuple[Tool, ...]:
 
 
 def test_a_service_that_keeps_its_word_gets_full_marks() -> None:
-    measures = measure(PETS, STATE, Simulator(), 6, silent)
+    measures = measure(PETS, STATE, Simulator(), 6, no_bars)
     assert (measures["tools"], measures["with_behaviour"], measures["undrawn"], measures["failures"]) == (10, 10, [], 0)
     for share in ("valid", "replay_equal", "any_order_equal", "seed_agreement"):
         assert measures[share] == 1.0, share
@@ -48,16 +57,16 @@ def test_a_write_that_is_not_shown_breaks_read_your_writes() -> None:
     assert create.behaviour is not None
     shortened = {name: target for name, target in create.behaviour.fields.items() if target != "name"}
     liar = changed("createPet", defaults={**create.behaviour.defaults, "name": "Somebody"}, fields=shortened | {"name": "name2"})
-    tally = check_invariants(liar, STATE, Simulator(), 3)
+    tally = check_invariants(liar, STATE, Simulator(), 3, silent)
     assert not tally.violated  # what the create says that it does is what counts
     read = changed("getPet", answer={"name": "Somebody"})
-    tally = check_invariants(read, STATE, Simulator(), 3)
+    tally = check_invariants(read, STATE, Simulator(), 3, silent)
     assert tally.violated["read your writes"] >= 3 and "createPet sent name" in tally.broken[0]
 
 
 def test_what_a_service_has_no_tool_for_is_not_counted() -> None:
     without = tuple(tool for tool in PETS if tool.name not in ("deletePet", "deleteVisit", "listPets", "listVisits"))
-    tally = check_invariants(without, STATE, Simulator(), 2)
+    tally = check_invariants(without, STATE, Simulator(), 2, silent)
     assert tally.held["read your writes"] > 0 and not tally.violated
     assert not tally.held["delete then not found"] and not tally.held["list contains created"]
 
@@ -66,7 +75,7 @@ def test_a_listing_that_hides_new_records_is_found() -> None:
     listing = next(tool for tool in PETS if tool.name == "listPets")
     assert listing.behaviour is not None and listing.behaviour.page is not None
     short = changed("listPets", page=listing.behaviour.page.model_copy(update={"size": 0, "limit": None, "offset": None}))
-    tally = check_invariants(short, STATE, Simulator(), 2)
+    tally = check_invariants(short, STATE, Simulator(), 2, silent)
     assert tally.violated["list contains created"] == 2
 
 
@@ -111,16 +120,85 @@ def test_tools_without_state_are_measured_by_their_cache() -> None:
         },
         "domain": "w",
     }
-    measures = measure(load_tools([weather], "test"), {}, Simulator(), 5, silent)
+    measures = measure(load_tools([weather], "test"), {}, Simulator(), 5, no_bars)
     # Five calls ask once each; three repetitions of the same five are answered from the cache.
     assert measures["questions"] == 5 and measures["hit_rate"] == pytest.approx(15 / 20)
     assert measures["seed_agreement"] == 1.0 and measures["seed_values"] == 5
 
 
 def test_the_report_is_written_whole(tmp_path: Path) -> None:
-    measures = measure(PETS, STATE, Simulator(), 2, silent)
+    measures = measure(PETS, STATE, Simulator(), 2, no_bars)
     write(tmp_path, "petstore", Simulator(), measures)
     assert json.loads((tmp_path / "fidelity.json").read_text())["service"] == "petstore"
     page = (tmp_path / "fidelity.md").read_text()
     assert page == markdown("petstore", Simulator(), measures)
     assert "| delete then not found |" in page and (tmp_path / "fidelity.png").stat().st_size > 1000
+
+
+def keys(name: str, kind: str, arguments: list[str], **behaviour: Any) -> dict[str, Any]:
+    """A tool on the entity key, all of whose arguments are required texts."""
+    texts = {argument: {"type": "string"} for argument in arguments}
+    parameters = {"type": "object", "properties": texts, "required": arguments}
+    record = {"type": "object", "properties": {"id": {"type": "string"}, "title": {"type": "string"}}}
+    does = {"kind": kind, "entity": "key", "id_field": "id", **behaviour}
+    return {"name": name, "parameters": parameters, "output": record, "behaviour": does}
+
+
+def test_a_record_is_read_back_by_a_tool_that_can_name_it() -> None:
+    inside = {"where": [{"argument": "repository", "field": "repository", "op": "id"}]}
+    tools = load_tools(
+        [
+            keys("a_deploy_key", "look_up", ["repository", "key_id"], key="key_id", **inside),
+            keys("a_user_key", "look_up", ["key_id", "version"], key="key_id"),
+            keys("add_user_key", "create", ["title"], fields={"title": "title"}),
+            keys("drop_deploy_key", "delete", ["repository", "key_id"], key="key_id", **inside),
+        ],
+        "test",
+    )
+    tally = check_invariants(tools, {}, Simulator(), 3, silent)
+    # What else a tool requires, here the version, is drawn; nobody can delete a user's key, so that is not counted.
+    assert tally.violated == tally.refused == Counter() and tally.held == {"read your writes": 3}
+
+
+def test_patterns_that_python_does_not_know_are_judged_too() -> None:
+    schema = {"type": "object", "properties": {"word": {"type": "string", "pattern": r"^\p{L}+$"}}}
+    named = {"type": "object", "patternProperties": {r"^\p{L}+$": {"type": "string"}}}
+    (tool,) = load_tools([{"name": "word", "parameters": {"type": "object"}, "output": schema}], "test")
+    assert is_valid(Made(tool, {}, Attempt("word", {}, None, {"word": "été"}), 0)) is True
+    assert is_valid(Made(tool, {}, Attempt("word", {}, None, {"word": "a b"}), 0)) is False
+    untold = tool.model_copy(update={"output": named})
+    assert is_valid(Made(untold, {}, Attempt("word", {}, None, {"word": "été"}), 0)) is None
+
+
+def test_a_list_is_asked_for_from_its_beginning() -> None:
+    token = {"page_token": {"type": "string"}}
+    listing = keys("list_keys", "search", [], result="items", page={"token": "page_token"})
+    listing |= {"parameters": {"type": "object", "properties": token}, "output": None}
+    (tool,) = load_tools([listing], "test")
+    assert all(draw_arguments(tool, {}, 0, index) == {} for index in range(5))
+
+
+def test_records_whose_parents_are_gone_are_not_asked_for_while_there_are_others() -> None:
+    get_visit = next(tool for tool in PETS if tool.name == "getVisit")
+    gone, *left = sorted(STATE["pet"])
+    state = {**STATE, "pet": {pet: STATE["pet"][pet] for pet in left}}
+    asked = {str((draw_arguments(get_visit, state, 0, index) or {}).get("petId")) for index in range(6)}
+    assert asked == {str(visit["petId"]) for visit in STATE["visit"].values()} - {gone}
+
+
+def test_every_piece_of_work_says_how_long_it_is_and_that_it_is_done() -> None:
+    totals: dict[str, int] = {}
+    done: Counter[str] = Counter()
+
+    def begin(title: str, total: int) -> Callable[[int], None]:
+        totals[title] = total
+        return lambda more: done.update({title: more})
+
+    measure(PETS, STATE, Simulator(), 2, begin)
+    assert len(totals) == 5 and totals["drawn calls"] == 20
+    assert dict(done) == totals
+
+
+def test_a_report_does_not_wait_for_what_trains_models() -> None:
+    program = "import sys, slca.bars, slca.sgls.cli, slca.sgls.fidelity.report; print({'torch', 'transformers'} & {*sys.modules})"
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "set()\n"

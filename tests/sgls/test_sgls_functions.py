@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from slca.errors import DataError
 from slca.files import canonical_json
-from slca.sgls.importers.checked import DEEPEST_SCHEMA
 from slca.sgls.importers.functions import from_functions
 from slca.sgls.tool import NAME_PATTERN
+from slca.sgls.validation import DEEPEST_SCHEMA
 
 PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 WORDS = {"name": "get_weather", "description": "Weather in São Paulo or 東京."}
@@ -83,7 +83,7 @@ def nested(levels: int) -> dict[str, Any]:
 
 
 def test_a_schema_that_is_nested_too_deeply_is_refused_and_one_below_the_limit_is_not() -> None:
-    half = DEEPEST_SCHEMA // 2 - 1  # a level of anyOf is two of JSON
+    half = DEEPEST_SCHEMA // 2  # a level of anyOf is two of JSON
     imported = from_functions(
         [{"name": "flat", "parameters": nested(half)}, {"name": "deep", "parameters": nested(half + 1)}], "mine"
     )

@@ -20,7 +20,7 @@ from slca.sgls.inference import infer, seed_state, summary
 from slca.sgls.inference.names import singular
 from slca.sgls.inference.paths import target
 from slca.sgls.simulator import Session
-from slca.sgls.tool import Behaviour, Place, Route, Tool
+from slca.sgls.tool import Behaviour, Method, Place, Route, Tool
 
 DOCUMENTS = Path(__file__).parent / "documents"
 
@@ -549,6 +549,56 @@ def test_put_on_the_collection_names_the_record_in_its_body_and_post_on_an_item_
     assert ok(service, "form", petId=7, status="sold") == {"id": 7, "name": "Max", "status": "sold"}
     assert ok(service, "drop", petId=7) == "7"
     assert service.call("read", {"petId": 7}).error is CallError.NOT_FOUND
+
+
+def test_a_field_is_what_the_record_calls_it_however_the_request_spells_it() -> None:
+    shown = record("sid", sid=TEXT, friendly_name=TEXT, max_size=WHOLE)
+    sent = record(FriendlyName=TEXT, MaxSize=WHOLE, StatusCallback=TEXT)
+    item = {"parameters": in_path("Sid"), "get": operation("fetch", shown), "post": operation("change", shown, sent)}
+    tools = imported({"/queues": {"post": operation("make", shown, sent)}, "/queues/{Sid}": item})
+    service = session(tools)
+    made = ok(service, "make", FriendlyName="support", MaxSize=7)
+    assert (made["friendly_name"], made["max_size"]) == ("support", 7)
+    ok(service, "change", Sid=made["sid"], FriendlyName="sales", StatusCallback="https://example.com")
+    assert ok(service, "fetch", Sid=made["sid"]) == {"sid": made["sid"], "friendly_name": "sales", "max_size": 7}
+
+
+def test_names_that_are_alike_and_stand_beside_each_other_stay_apart() -> None:
+    shown = record("id", id=TEXT, name=TEXT)
+    sent = record(name=TEXT, Name=TEXT)
+    tools = imported(
+        {
+            "/pets": {"post": operation("make", shown, sent)},
+            "/pets/{id}": {"parameters": in_path("id"), "get": operation("read", shown)},
+        }
+    )
+    service = session(tools)
+    made = ok(service, "make", name="Rex", Name="Max")
+    assert ok(service, "read", id=made["id"])["name"] == "Rex"
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH"])
+def test_a_body_that_names_another_parent_than_the_path_does_not_move_the_record(method: Method) -> None:
+    object_ = record(id=TEXT, bucket=TEXT, size=WHOLE)
+
+    def tool(name: str, method: Method, path: str, body: bool = False) -> Tool:
+        places = {place: Place(part="path", name=place) for place in ("bucket", "id") if f"{{{place}}}" in path}
+        properties: dict[str, Json] = dict.fromkeys(places, TEXT)
+        if body:
+            places, properties = {**places, "body": Place(part="body", name="")}, {**properties, "body": object_}
+        return Tool(
+            name=name,
+            parameters={"type": "object", "properties": properties, "required": list(properties)},
+            output=object_,
+            route=Route(method=method, path=path, arguments=places),
+        )
+
+    one = "/b/{bucket}/o/{id}"
+    tools = [tool("make", "POST", "/b/{bucket}/o", True), tool("read", "GET", one), tool("change", method, one, True)]
+    service = session({tool.name: tool for tool in infer(tools)})
+    made = ok(service, "make", bucket="a", body={"size": 1})
+    assert ok(service, "change", bucket="a", id=made["id"], body={"bucket": "b", "size": 2})["bucket"] == "a"
+    assert ok(service, "read", bucket="a", id=made["id"]) == {"id": made["id"], "bucket": "a", "size": 2}
 
 
 def test_where_creating_is_unclear_the_whole_collection_is_left_alone() -> None:

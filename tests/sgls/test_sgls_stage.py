@@ -63,7 +63,7 @@ def test_an_unknown_name_is_refused_with_the_known_ones(schemas: dict[str, objec
         (DOMAIN.replace("type: string", "type: strang"), "find_toys.*JSON Schema"),
         (DOMAIN.replace("{type: string}", "{$ref: '#/$defs/name'}"), "find_toys.*has no target"),
         (DOMAIN.replace("{type: string}", "{$ref: 'https://example.com/name'}"), "leaves the document"),
-        (DOMAIN.replace("{type: string}", r"{pattern: '\p{L}'}"), "'regex'"),
+        (DOMAIN.replace("{type: string}", "{pattern: '('}"), "find_toys.*pattern"),
         (DOMAIN + "  behaviour: {kind: compute, function: guess}\n", "guess.*add_days"),
         (DOMAIN + "  behaviour: {kind: look_up}\n", "find_toys"),
         (DOMAIN + "- name: find_toys\n  parameters: {type: object}\n", "twice"),

@@ -2,7 +2,8 @@
 
 Each tool is called a number of times with drawn arguments, all in one session. Then
 
-* validity: answers that validate under the output schema, by plain ``jsonschema``, not by the simulator's own validation;
+* validity: answers that validate under the output schema, by ``jsonschema`` and not by the simulator's own validation;
+  only ``pattern`` is read by ``slca.sgls.regexes``, since Python's ``re`` does not know the dialect of JSON Schema;
 * repair rate: questions to the backend that followed a refused answer / all questions;
 * failures: calls for which no valid answer was found (a rollout would be masked); refused: typed errors of the service;
 * hit rate and replay: the same calls in another session that shares the cache, in the reverse order for tools that change
@@ -11,8 +12,10 @@ Each tool is called a number of times with drawn arguments, all in one session. 
   leave behind, do not depend on the seed; the share of those values that are equal, and whether the records are.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from time import perf_counter_ns
 from typing import Any
 
@@ -20,12 +23,16 @@ import jsonschema
 
 from slca.params import Simulator
 from slca.records import Attempt, CallError, Json, State
+from slca.sgls import regexes
 from slca.sgls.cache import Cache
 from slca.sgls.calling import draw_arguments
 from slca.sgls.simulator import Session
 from slca.sgls.tool import Tool
 
 CHANGES = ("create", "update", "delete")
+
+Advance = Callable[[int], object]
+"""Is told how many calls more have been made."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +55,7 @@ class Exercise:
     cache: Cache | None = None
 
 
-def exercise(tools: Sequence[Tool], state: State, params: Simulator, calls: int, progress: Callable[[int], None]) -> Exercise:
+def exercise(tools: Sequence[Tool], state: State, params: Simulator, calls: int, advance: Advance) -> Exercise:
     """``calls`` calls of each tool, tools in turn so that creations, reads and deletions mix."""
     cache = Cache.of(params)
     session = Session(tools, state, params, "fidelity", cache)
@@ -63,11 +70,13 @@ def exercise(tools: Sequence[Tool], state: State, params: Simulator, calls: int,
                 started = perf_counter_ns()
                 attempt = session.call(tool.name, arguments)
                 done.made.append(Made(tool, arguments, attempt, perf_counter_ns() - started))
-            progress(1)
+            advance(1)
     return done
 
 
-def again(tools: Sequence[Tool], state: State, params: Simulator, made: Sequence[Made], cache: Cache | None) -> list[Made]:
+def again(
+    tools: Sequence[Tool], state: State, params: Simulator, made: Sequence[Made], cache: Cache | None, advance: Advance
+) -> list[Made]:
     """The calls ``made``, in another session, with the same state before each."""
     session = Session(tools, state, params, "fidelity", cache)
     repeated = []
@@ -75,15 +84,32 @@ def again(tools: Sequence[Tool], state: State, params: Simulator, made: Sequence
         started = perf_counter_ns()
         attempt = session.call(call.tool.name, call.arguments)
         repeated.append(Made(call.tool, call.arguments, attempt, perf_counter_ns() - started))
+        advance(1)
     return repeated
 
 
 def is_valid(call: Made) -> bool | None:
-    """Whether an answer validates under its tool's output schema, by jsonschema alone; None for an error or without a schema."""
+    """Whether an answer validates under its tool's output schema, by jsonschema; None for an error, without a schema, and where
+    jsonschema cannot tell."""
     if call.attempt.error is not None or call.tool.output is None:
         return None
     kind = jsonschema.validators.validator_for(call.tool.output, default=jsonschema.Draft202012Validator)
-    return bool(kind(call.tool.output).is_valid(call.attempt.result))
+    try:
+        return bool(_with_patterns(kind)(call.tool.output).is_valid(call.attempt.result))
+    except (re.error, regexes.TooCostly):  # names of properties are matched by Python's re
+        return None
+
+
+@lru_cache(maxsize=16)
+def _with_patterns(kind: Any) -> Any:
+    """A draft's validator class that reads ``pattern`` as JSON Schema means it."""
+
+    def pattern(validator: Any, wanted: str, instance: Json, schema: Json) -> Iterator[jsonschema.ValidationError]:
+        if isinstance(instance, str) and not regexes.finds(wanted, instance):
+            yield jsonschema.ValidationError("does not match its pattern")
+
+    extend: Any = jsonschema.validators.extend
+    return extend(kind, {"pattern": pattern})
 
 
 def echoes(arguments: Mapping[str, Json], result: Json) -> Iterator[tuple[tuple[Any, ...], Json]]:

@@ -11,7 +11,7 @@ A check that a service has no tools for is not counted; one whose call is refuse
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from slca.params import Simulator
@@ -20,6 +20,7 @@ from slca.sgls import record_ids, shapes, validation
 from slca.sgls.behaviours import shown_records
 from slca.sgls.calling import draw_arguments, naming
 from slca.sgls.completion import record_schema
+from slca.sgls.fidelity.calls import Advance
 from slca.sgls.simulator import Session
 from slca.sgls.tool import Behaviour, Tool
 
@@ -43,7 +44,7 @@ class Tally:
             self.broken.append(f"{check}: {problem}")
 
 
-def check_invariants(tools: Sequence[Tool], state: State, params: Simulator, trials: int) -> Tally:
+def check_invariants(tools: Sequence[Tool], state: State, params: Simulator, trials: int, advance: Advance) -> Tally:
     """``trials`` records of every entity, each in a session of its own that begins with ``state``."""
     tally = Tally()
     plain = params.model_copy(update={"fault_rate": 0.0, "fault_rates": {}})
@@ -51,6 +52,7 @@ def check_invariants(tools: Sequence[Tool], state: State, params: Simulator, tri
         if create.behaviour is not None and create.behaviour.kind == "create":
             for index in range(trials):
                 _check(create, tools, Session(tools, state, plain, "invariants"), params.seed, index, tally)
+                advance(1)
     return tally
 
 
@@ -62,39 +64,57 @@ def _check(create: Tool, tools: Sequence[Tool], session: Session, seed: int, ind
         tally.refused[CHECKS[0]] += 1
         return
     (record_id,) = set(session.state[entity]) - before
-    reads = _tools(tools, entity, "look_up")
+    record = session.state[entity][record_id]
+    reads = _naming(_tools(tools, entity, "look_up"), record_id, record)
     for read in reads[:1]:
-        _read_back(CHECKS[0], create, read, made, record_id, session, tally)
+        _read_back(CHECKS[0], create, read, made, record_id, session, seed, tally)
     for listing in _tools(tools, entity, "search")[:1]:
         _listed(listing, record_id, made, session, tally)
-    for update in _tools(tools, entity, "update")[:1]:
+    for update in _naming(_tools(tools, entity, "update"), record_id, record)[:1]:
         changes = draw_arguments(update, session.state, seed, index + 1)
         if changes is None:
             tally.refused[CHECKS[2]] += 1
             continue
-        changes |= naming(update, record_id, session.state[entity][record_id])
+        changes |= naming(update, record_id, record)
         if session.call(update.name, changes).error is not None:
             tally.refused[CHECKS[2]] += 1
         else:
             for read in reads[:1]:
-                _read_back(CHECKS[2], update, read, changes, record_id, session, tally)
-    for delete in _tools(tools, entity, "delete")[:1]:
+                _read_back(CHECKS[2], update, read, changes, record_id, session, seed, tally)
+    for delete in _naming(_tools(tools, entity, "delete"), record_id, record)[:1]:
         record = session.state[entity][record_id]
-        named = naming(delete, record_id, record)
+        named = _asking(delete, record_id, record, session, seed)
         if session.call(delete.name, named).error is not None:
             tally.refused[CHECKS[3]] += 1
         else:
             for read in reads[:1]:
-                error = session.call(read.name, naming(read, record_id, record)).error
+                error = session.call(read.name, _asking(read, record_id, record, session, seed)).error
                 problem = None if error is CallError.NOT_FOUND else f"{read.name} still answers after {delete.name} {named}"
                 tally.book(CHECKS[3], problem)
 
 
+def _naming(tools: Sequence[Tool], record_id: str, record: Mapping[str, Json]) -> list[Tool]:
+    """Those of ``tools`` that can name this very record: a user's key has no repository, as the path of a deploy key asks for."""
+    found = []
+    for tool in tools:
+        behaviour = _of(tool)
+        names = {*behaviour.scope, behaviour.key, *(one.argument for one in behaviour.where if one.op == "id")}
+        if names & set(tool.required) <= naming(tool, record_id, record).keys():
+            found.append(tool)
+    return found
+
+
+def _asking(tool: Tool, record_id: str, record: Mapping[str, Json], session: Session, seed: int) -> dict[str, Json]:
+    """Arguments that name the record, and what else the tool requires."""
+    drawn = draw_arguments(tool, session.state, seed) or {}
+    return {name: value for name, value in drawn.items() if name in tool.required} | naming(tool, record_id, record)
+
+
 def _read_back(
-    check: str, write: Tool, read: Tool, sent: dict[str, Json], record_id: str, session: Session, tally: Tally
+    check: str, write: Tool, read: Tool, sent: dict[str, Json], record_id: str, session: Session, seed: int, tally: Tally
 ) -> None:
     entity = str(_of(write).entity)
-    named = naming(read, record_id, session.state[entity][record_id])
+    named = _asking(read, record_id, session.state[entity][record_id], session, seed)
     shown = session.call(read.name, named)
     if shown.error is not None:
         tally.book(check, f"{read.name} {named} answers {shown.error} after {write.name}")

@@ -11,28 +11,36 @@ from slca.figures import save, style
 from slca.files import write_json, write_text
 from slca.params import Simulator
 from slca.records import CallError, State
-from slca.sgls.fidelity.calls import CHANGES, Made, again, exercise, is_refusal, is_valid, seed_agreement
+from slca.sgls.fidelity.calls import CHANGES, Advance, Made, again, exercise, is_refusal, is_valid, seed_agreement
 from slca.sgls.fidelity.invariants import CHECKS, check_invariants
 from slca.sgls.tool import Tool
 
 Measures = dict[str, Any]
 
+Progress = Callable[[str, int], Advance]
+"""Begins a piece of work: its name and how many calls it takes -> what is told of them, as ``slca.bars.Bars.add``."""
+
 _SHOWN_BREACHES = 20
 
 
-def measure(tools: Sequence[Tool], state: State, params: Simulator, calls: int, progress: Callable[[int], None]) -> Measures:
-    """``calls`` calls of every tool, and as many records of every entity. progress is told of calls as they are made."""
-    done = exercise(tools, state, params, calls, progress)
+def measure(tools: Sequence[Tool], state: State, params: Simulator, calls: int, progress: Progress) -> Measures:
+    """``calls`` calls of every tool, and as many records of every entity."""
+    done = exercise(tools, state, params, calls, progress("drawn calls", calls * len(tools)))
     assert done.session is not None
     counts = done.session.counts
-    same = again(tools, state, params, done.made, done.cache)
+    number = len(done.made)
+    same = again(tools, state, params, done.made, done.cache, progress("the same calls again", number))
     reads = [call for call in done.made if call.tool.behaviour is None or call.tool.behaviour.kind not in CHANGES]
-    unordered = again([call.tool for call in _distinct(reads)], done.session.state, params, reads, done.cache)
-    backwards = again([call.tool for call in _distinct(reads)], done.session.state, params, reads[::-1], done.cache)[::-1]
-    other = again(tools, state, params.model_copy(update={"seed": params.seed + 1}), done.made, None)
+    readers = list({call.tool.name: call.tool for call in reads}.values())
+    advance = progress("reads in both orders", 2 * len(reads))
+    forwards = again(readers, done.session.state, params, reads, done.cache, advance)
+    backwards = again(readers, done.session.state, params, reads[::-1], done.cache, advance)[::-1]
+    reseeded = params.model_copy(update={"seed": params.seed + 1})
+    other = again(tools, state, reseeded, done.made, None, progress("the same calls under another seed", number))
     verdicts = [is_valid(call) for call in done.made]
     agreed, echoed = seed_agreement(done.made, other)
-    tally = check_invariants(tools, state, params, calls)
+    creates = sum(tool.behaviour is not None and tool.behaviour.kind == "create" for tool in tools)
+    tally = check_invariants(tools, state, params, calls, progress("records followed through their life", calls * creates))
     failures = [call for call in done.made if call.attempt.error is CallError.SIMULATOR_FAILURE]
     cached = done.cache.hit_rate if done.cache else 0.0
     return {
@@ -49,7 +57,7 @@ def measure(tools: Sequence[Tool], state: State, params: Simulator, calls: int, 
         "questions": counts.questions,
         "repair_rate": counts.repairs / counts.questions if counts.questions else 0.0,
         "replay_equal": _share([one.attempt == two.attempt for one, two in zip(done.made, same, strict=True)]),
-        "any_order_equal": _share([one.attempt == two.attempt for one, two in zip(unordered, backwards, strict=True)]),
+        "any_order_equal": _share([one.attempt == two.attempt for one, two in zip(forwards, backwards, strict=True)]),
         "hit_rate": cached,
         "seed_agreement": agreed / echoed if echoed else None,
         "seed_values": echoed,
@@ -131,10 +139,6 @@ def figure(name: str, measures: Measures) -> Figure:
     axis.set_title(f"{name}: {measures['calls']} calls of {measures['tools']} tools")
     axis.grid(axis="x")
     return drawn
-
-
-def _distinct(made: Sequence[Made]) -> list[Made]:
-    return list({call.tool.name: call for call in made}.values())
 
 
 def _share(flags: Sequence[bool]) -> float:

@@ -16,9 +16,6 @@ from slca.sgls.importers.base import Imported, Refused
 from slca.sgls.importers.names import tool_names
 from slca.sgls.tool import Tool, load_tool
 
-DEEPEST_SCHEMA = 96
-"""Levels of JSON in one schema. Checking takes several frames of Python's stack for each."""
-
 NO_ARGUMENTS: dict[str, Json] = {"type": "object", "properties": {}, "additionalProperties": False}
 
 
@@ -93,22 +90,9 @@ def checked_tool(definition: dict[str, Json]) -> Tool:
 def _outcome(text: str) -> Tool | str:
     """The tool of a definition's JSON, or what is wrong with it. Released rows repeat their tools row after row."""
     definition = json.loads(text)
-    for field in ("parameters", "output"):
-        if _is_deep(definition.get(field)):
-            return f"{field} is nested more than {DEEPEST_SCHEMA} levels deep"
     try:
         tool = load_tool(definition, "")
         check_tool(tool, "")
     except ToolError as error:
         return str(error).removeprefix(f": tool {definition.get('name')!r}: ").rstrip(".")
-    except OverflowError as error:  # what re says of a count that is too large, beside re.error for every other fault
-        return f"a pattern cannot be read ({error})"
     return tool
-
-
-def _is_deep(schema: Json) -> bool:
-    level = [schema]
-    for _ in range(DEEPEST_SCHEMA):
-        inner = (value.values() if isinstance(value, dict) else value for value in level if isinstance(value, dict | list))
-        level = [value for values in inner for value in values]
-    return bool(level)

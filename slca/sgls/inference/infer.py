@@ -112,11 +112,13 @@ def _update(
     if operation.route.method == "POST" and not set(written.fields.values()) & set(entity.properties) and written.record is None:
         return None
     replaces = operation.role == "replace"
+    # What the path says of parents counts, whatever the body repeats of it: the record stays where it is.
+    inside = parents if written.record is not None else {}
     upsert = replaces and plan.upsert and target.item is not None and operation.by is None
     return Behaviour(
         kind="update",
         key=key,
-        fields={**written.fields, **(parents if upsert else {})},
+        fields={**written.fields, **(parents if upsert else inside)},
         record=written.record,
         defaults=written.defaults if replaces else {},
         replace=replaces,

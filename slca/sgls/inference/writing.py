@@ -1,6 +1,9 @@
-"""Which arguments of a call are fields of the record that it writes."""
+"""Which arguments of a call are fields of the record that it writes.
 
-from collections.abc import Collection
+Names are compared without case and signs where there is no closer match: Twilio sends ``FriendlyName`` and shows ``friendly_name``.
+"""
+
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,7 +32,10 @@ def writes(
     None for a body that is no record.
     """
     whole = [name for name, place in route.arguments.items() if place.part == "body"]
-    fields = {name: place.name for name, place in route.arguments.items() if place.part == "field"}
+    shown = _shown_names(properties)
+    fields = {name: shown(place.name) for name, place in route.arguments.items() if place.part == "field"}
+    if len(set(fields.values())) < len(fields):  # one spelling each
+        fields = {name: place.name for name, place in route.arguments.items() if place.part == "field"}
     # {"pet": {...}}: a property that wraps the record.
     known = {names.norm(entity), *(names.WRAPPERS if len(fields) == 1 else ())}
     for name, wrapper in fields.items():
@@ -52,6 +58,19 @@ def writes(
     fields = {name: field_name for name, field_name in fields.items() if name != key and field_name not in parents}
     defaults = {name: value for name, value in _defaults(schemas, tool, parents).items() if name in fields.values()}
     return Writes(fields, None, defaults, key, frozenset(schemas))
+
+
+def _shown_names(properties: Collection[str]) -> Callable[[str], str]:
+    """What the record calls a field that a request calls by a given name."""
+    alike: dict[str, list[str]] = {}
+    for name in properties:
+        alike.setdefault(names.norm(name), []).append(name)
+
+    def shown(name: str) -> str:
+        found = alike.get(names.norm(name), [])
+        return found[0] if len(found) == 1 and name not in properties else name
+
+    return shown
 
 
 def _is_id(name: str, id_field: str, entity: str) -> bool:
