@@ -112,6 +112,7 @@ class Rollouts(_Section):
     temperature: Annotated[float, Field(ge=0)] = 1.0
     max_turns: Positive = Field(default=4, description="assistant turns in one rollout")
     max_turn_tokens: Positive = Field(default=128, description="sampled tokens in one turn")
+    max_rows: Positive = Field(default=64, description="rollouts generated at once; the others of a shard or step wait")
     max_failures: Positive = Field(default=2, description="consecutive steps with only failing calls before a rollout ends")
     segments: Literal["structural", "last_run"] = "structural"
     mixed_turns: Literal["tool", "split"] = "tool"
@@ -172,6 +173,10 @@ class Report(_Section):
 class Execution(_Section):
     processes: Positive = Field(default=2, description="independent runs or shards side by side")
     threads: Positive = Field(default=1, description="torch threads in each process; part of what makes results repeatable")
+    runner: Literal["local", "threads", "dask"] = Field(
+        default="local", description="shards: in processes of this machine, or in a Prefect flow on threads or on Dask"
+    )
+    dask_address: str = Field(default="", description="runner dask: the scheduler; empty: a local cluster of `processes` workers")
 
 
 class Params(_Section):

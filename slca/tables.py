@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from slca.errors import DataError
-from slca.files import canonical_json, replacing
+from slca.files import canonical_json, file_digest, read_json, replacing, write_json
 from slca.records import (
     FinishReason,
     Reward,
@@ -40,6 +41,7 @@ VERSION = "2"
 
 _VERSION_KEY = b"slca.table_version"
 _ROW_GROUP = 1024
+_PART, _MANIFEST = "part-*.parquet", "manifest.json"
 _TOKENS = pa.list_(pa.field("element", pa.int32(), nullable=False))
 _LABELS = pa.list_(pa.field("element", pa.int8(), nullable=False))
 _FLOATS = pa.list_(pa.field("element", pa.float32(), nullable=False))
@@ -301,19 +303,42 @@ def read_tasks(path: Path) -> list[Task]:
     return [_task(row) for row in _rows(path, TASKS)]
 
 
-def write_rollouts(path: Path, rollouts: Sequence[Rollout]) -> None:
-    """Write one file. Raises DataError with the rollout ids whose token columns differ in length."""
-    _write(path, ROLLOUTS, [_rollout_row(rollout) for rollout in rollouts])
+def write_rollouts(path: Path, rollouts: Iterable[Rollout]) -> None:
+    """Write one file, streamed. Raises DataError with the rollout ids whose token columns differ in length."""
+    _write(path, ROLLOUTS, (_rollout_row(rollout) for rollout in rollouts))
 
 
 def read_rollouts(path: Path) -> Iterator[Rollout]:
-    """Rollouts of a file, or of all part-*.parquet in a folder in name order, streamed."""
-    files = sorted(path.glob("part-*.parquet")) if path.is_dir() else [path]
-    if not files:
-        raise DataError(f"{path} holds no part-*.parquet; run the stage 'rollouts'.")
-    for file in files:
+    """Rollouts of a file, or of all part-*.parquet in a folder in name order, streamed.
+
+    Raises DataError where the folder has a manifest that names other files than are there.
+    """
+    for file in _parts(path) if path.is_dir() else [path]:
         for row in _rows(file, ROLLOUTS):
             yield _rollout(row)
+
+
+def write_manifest(folder: Path) -> None:
+    """Write manifest.json over all part-*.parquet of a folder: how many rollouts each holds, and its digest. Written last."""
+    files = sorted(folder.glob(_PART))
+    shards = [{"file": file.name, "rollouts": pq.read_metadata(file).num_rows, "digest": file_digest(file)} for file in files]
+    total = sum(int(str(shard["rollouts"])) for shard in shards)
+    write_json(folder / _MANIFEST, {"table": ROLLOUTS.name, "version": VERSION, "rollouts": total, "shards": shards})
+
+
+def _parts(folder: Path) -> list[Path]:
+    """The part files of a folder, which its manifest, where there is one, must name."""
+    files = sorted(folder.glob(_PART))
+    again = "run the stage 'rollouts'"
+    if not files:
+        raise DataError(f"{folder} holds no {_PART}; {again}.")
+    manifest = folder / _MANIFEST
+    if manifest.exists():
+        named = [shard["file"] for shard in read_json(manifest)["shards"]]
+        differing = sorted({file.name for file in files} ^ set(named))
+        if differing:
+            raise DataError(f"{manifest} and the files beside it differ in {', '.join(differing[:5])}; {again} again.")
+    return files
 
 
 def write_rewards(path: Path, rewards: Sequence[Reward]) -> None:
@@ -337,25 +362,33 @@ def read_credits(path: Path) -> dict[str, list[float]]:
 
 
 def _write(path: Path, contract: Contract, rows: Iterable[dict[str, Any]]) -> None:
-    try:
-        table = pa.Table.from_pylist(list(rows), schema=contract.schema)
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise DataError(f"{path}: a row does not fit the {contract.name} contract: {error}.") from None
-    contract.check(table, path)
-    table = table.replace_schema_metadata({_VERSION_KEY: VERSION.encode()})
+    """Checked rows, one row group in memory at a time."""
     floats = [field.name for field in contract.schema if field.type == _FLOATS]
-    split = [f"{name}.list.element" for name in floats]
-    with replacing(path) as temporary:
-        pq.write_table(
-            table,
+    schema = contract.schema.with_metadata({_VERSION_KEY: VERSION.encode()})
+    source, keys = iter(rows), set[str]()
+    with (
+        replacing(path) as temporary,
+        pq.ParquetWriter(
             temporary,
+            schema,
             compression="zstd",
             compression_level=3,
-            row_group_size=_ROW_GROUP,
             use_dictionary=list(contract.dictionary),
-            column_encoding={name: "BYTE_STREAM_SPLIT" for name in split} or None,
+            column_encoding={f"{name}.list.element": "BYTE_STREAM_SPLIT" for name in floats} or None,
             store_schema=True,
-        )
+        ) as writer,
+    ):
+        while group := list(islice(source, _ROW_GROUP)):
+            try:
+                table = pa.Table.from_pylist(group, schema=contract.schema)
+            except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+                raise DataError(f"{path}: a row does not fit the {contract.name} contract: {error}.") from None
+            contract.check(table, path)
+            doubled = keys.intersection(names := table[contract.key].to_pylist())
+            if doubled:
+                raise DataError(f"{path} breaks the {contract.name} contract: {contract.key} occurs twice ({min(doubled)}).")
+            keys.update(names)
+            writer.write_table(table.cast(schema))
 
 
 def _rows(path: Path, contract: Contract) -> Iterator[dict[str, Any]]:

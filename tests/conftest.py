@@ -12,7 +12,7 @@ from hypothesis import settings
 from samples import OTHER_TOOL, STATE, TOOL
 
 from slca import params as p
-from slca.chat import ChatFormat
+from slca.chat import ChatFormat, format_of
 from slca.policy.model import Policy, new_model
 from slca.policy.tokenizer import train_tokenizer
 from slca.records import Call, Task, TaskKind
@@ -26,7 +26,7 @@ settings.load_profile("repeatable")
 @pytest.fixture(scope="session")
 def chat() -> ChatFormat:
     corpus = ["What is the weather in Łódź?", '{"name": "get_weather", "arguments": {"city": "Oslo"}}', "It is snow in Oslo."] * 4
-    return ChatFormat(train_tokenizer(corpus, 420))
+    return format_of(train_tokenizer(corpus, 420))
 
 
 @pytest.fixture(scope="session")

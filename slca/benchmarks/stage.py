@@ -8,7 +8,7 @@ from slca import params as p
 from slca.bars import Bars
 from slca.benchmarks import in_domain
 from slca.benchmarks.bfcl import harness
-from slca.chat import parse_calls
+from slca.chat import Parsed
 from slca.files import write_json
 from slca.policy.model import Policy, load_policy, prepare_torch
 from slca.records import Call, Reward
@@ -44,16 +44,16 @@ def _bfcl(policy: Policy, name: str, params: p.Params, root: Path, bars: Bars) -
     def generate(questions: Sequence[harness.Question]) -> list[list[Call]]:
         prompts = [policy.format.prompt_ids(q.messages, [tool.to_json() for tool in q.tools]) for q in questions]
         texts = answer(policy, prompts, params.rollouts.max_turn_tokens, bars.add(f"evaluate {name}: BFCL", len(questions)))
-        return [_calls(text or "") for text in texts]
+        return [_calls(policy.format.parse(text or "")) for text in texts]
 
     evaluate = params.evaluate
     return harness.evaluate(generate, evaluate.bfcl_categories, evaluate.bfcl_limit, root).to_json()
 
 
-def _calls(text: str) -> list[Call]:
+def _calls(parsed: Sequence[Parsed]) -> list[Call]:
     """Every call that could be read, valid for its schema or not: the checker decides."""
     return [
         Call(call.name, call.arguments)
-        for call in parse_calls(text)
+        for call in parsed
         if call.error is None and call.name and isinstance(call.arguments, dict)
     ]

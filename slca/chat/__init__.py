@@ -1,5 +1,8 @@
 """Chat formats: how a conversation becomes tokens, and how sampled tokens become calls."""
 
-from slca.chat.format import ChatFormat, Parsed, parse_calls, render_call
+from slca.chat.base import ChatFormat
+from slca.chat.conversation import Conversation
+from slca.chat.formats import FORMATS, format_of
+from slca.chat.reading import Parsed
 
-__all__ = ["ChatFormat", "Parsed", "parse_calls", "render_call"]
+__all__ = ["FORMATS", "ChatFormat", "Conversation", "Parsed", "format_of"]

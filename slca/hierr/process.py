@@ -31,7 +31,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from slca.chat.format import CLOSE, OPEN
+from slca.chat.formats.hermes import CLOSE, OPEN
 from slca.hierr.compare import compare_rule, loose_equal, strict_equal
 from slca.hierr.faults import standing
 from slca.hierr.match import Pairs, greedy, optimal

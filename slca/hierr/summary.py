@@ -10,7 +10,7 @@ says that it cannot); ``paper`` keeps the 0.
 ``paper`` also keeps the published 0.0 for a judge failure; ``strict`` raises it, so that the rollout is masked.
 """
 
-from slca.chat.format import END_OF_TURN
+from slca.chat.formats.hermes import END_OF_TURN
 from slca.hierr.judges import Judge, JudgeFailure
 from slca.hierr.process import Variant
 from slca.records import Json, Rollout, Task

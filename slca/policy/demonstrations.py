@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from jinja2 import Template
 
 from slca import params as p
-from slca.chat import ChatFormat, render_call
-from slca.chat.format import TEMPLATE
+from slca.chat import ChatFormat
+from slca.chat.formats.hermes import TEMPLATE, write_blocks
 from slca.files import derive_seed
 from slca.records import Call, Json, Plan, Task
 from slca.sgls.simulator import Session, render_result
@@ -70,22 +70,22 @@ def encode(task: Task, plan: Plan, reply: str, prompt: Sequence[int], simulator:
     """The conversation in which ``plan`` is played on the simulator and ``reply`` ends it, in the policy's own tokens."""
     ids = list(prompt)
     labels = [IGNORED] * len(ids)
-    for text, results in play(task, plan, simulator):
-        turn = [*chat.encode(text), chat.end_id]
-        glue = chat.glue_ids(results)
+    for step, results in play(task, plan, simulator):
+        turn = chat.call_turn(step)
+        glue = chat.glue_ids(step, results)
         ids += turn + glue
         labels += turn + [IGNORED] * len(glue)
-    last = [*chat.encode(reply), chat.end_id]
+    last = chat.reply_turn(reply)
     return Demonstration((*ids, *last), (*labels, *last))
 
 
-def play(task: Task, plan: Plan, simulator: p.Simulator) -> list[tuple[str, list[str]]]:
-    """The text of each step of ``plan``, and the results that the simulator gives to its calls."""
+def play(task: Task, plan: Plan, simulator: p.Simulator) -> list[tuple[Sequence[Call], list[str]]]:
+    """Each step of ``plan``, and the results that the simulator gives to its calls."""
     session = Session(load_tools(task.tools, f"task {task.task_id}"), task.state, simulator, session=task.task_id)
-    steps = []
+    steps: list[tuple[Sequence[Call], list[str]]] = []
     for step in plan:
         results = [render_result(session.call(call.name, call.arguments).result, simulator.max_result_chars) for call in step]
-        steps.append(("".join(render_call(call) for call in step), results))
+        steps.append((step, results))
     return steps
 
 
@@ -95,8 +95,11 @@ def conversations(tasks: Sequence[Task], simulator: p.Simulator) -> list[str]:
     texts = []
     for task in tasks:
         messages = [{"role": "user", "content": task.question}]
-        for text, results in play(task, task.gold, simulator):
-            messages += [{"role": "assistant", "content": text}, *({"role": "tool", "content": result} for result in results)]
+        for step, results in play(task, task.gold, simulator):
+            messages += [
+                {"role": "assistant", "content": write_blocks(step)},
+                *({"role": "tool", "content": result} for result in results),
+            ]
         messages.append({"role": "assistant", "content": task.reply})
         texts.append(template.render(messages=messages, tools=[{"function": tool} for tool in task.tools]))
     return texts

@@ -10,7 +10,7 @@ from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
 from slca import params as p
-from slca.chat import ChatFormat
+from slca.chat import ChatFormat, format_of
 from slca.errors import DataError
 from slca.files import file_digest
 from slca.progress import quiet_libraries
@@ -69,4 +69,4 @@ def load_policy(folder: Path) -> Policy:
         reason = " ".join(str(error).split())[:200]
         raise DataError(f"{folder} does not hold a model that can be loaded ({reason}); run its stage again.") from None
     model.eval()
-    return Policy(model, ChatFormat(tokenizer), file_digest(weights)[:16])
+    return Policy(model, format_of(tokenizer), file_digest(weights)[:16])

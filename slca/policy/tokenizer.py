@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-from slca.chat.format import END_OF_TURN, PAD, SPECIAL_TOKENS, TEMPLATE
+from slca.chat.formats.hermes import END_OF_TURN, PAD, SPECIAL_TOKENS, TEMPLATE
 
 # Words, pairs of digits, and runs of everything else. A space is never part of a word: a value has the same tokens in a question,
 # where a space precedes it, and in a call, where a quote does, so that copying is copying. JSON punctuation merges instead.

@@ -13,7 +13,7 @@ from datasets import Dataset
 from transformers import DataCollatorForSeq2Seq, Trainer, TrainingArguments, get_cosine_schedule_with_warmup
 
 from slca import params as p
-from slca.chat import ChatFormat
+from slca.chat import format_of
 from slca.files import replacing
 from slca.policy.demonstrations import IGNORED, arrange, conversations, demonstrations
 from slca.policy.model import new_model, prepare_torch
@@ -35,7 +35,7 @@ def run(params: p.Params, root: Path = Path(".")) -> None:
     work = open_work(root, "warmstart", mark)
     tasks = read_tasks(source)
     tokenizer = train_tokenizer(conversations(tasks[:_TOKENIZER_TASKS], params.simulator), settings.vocab_size)
-    chat = ChatFormat(tokenizer)
+    chat = format_of(tokenizer)
     examples = arrange(demonstrations(tasks, params, chat), settings.batch_size, settings.seed)
     dataset = Dataset.from_list([{"input_ids": e.ids, "labels": e.labels} for e in examples])
     torch.manual_seed(settings.seed)

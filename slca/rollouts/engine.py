@@ -3,25 +3,28 @@
 Tokens, labels and log-probs of a rollout grow together through one function, ``_Trajectory.add``; nothing is tokenised
 twice and nothing is labelled afterwards. A rollout ends when the policy ends a turn without a call, or at a limit, which is
 recorded as its finish reason.
+
+Rollouts are independent: while one's tools run, the others generate, and each goes on as soon as its own results are there. What
+happens when (which rollouts are in a batch, which tool answers first) has no part in what a rollout becomes.
 """
 
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-import torch
-
 from slca import params as p
-from slca.chat import parse_calls
-from slca.chat.segments import label_turn, relabel_last_run
+from slca.chat import Conversation, Parsed
+from slca.chat.segments import relabel_last_run
 from slca.errors import DataError
 from slca.files import derive_seed
 from slca.policy.model import Policy
-from slca.records import Attempt, CallError, FinishReason, Rollout, Sampling, Segment, Step, Task
-from slca.rollouts.sampler import TokenBatch, Turn, sample_turns
+from slca.records import CallError, FinishReason, Rollout, Sampling, Segment, Step, Task
+from slca.rollouts.calls import Attempts, Executor, threads_for
+from slca.rollouts.generator import Generator, Turn
+from slca.rollouts.sampler import TransformersGenerator
 from slca.sgls.cache import Cache
-from slca.sgls.simulator import Session, error_result, render_result
-from slca.sgls.tool import load_tools
+from slca.sgls.simulator import Session, render_result
+from slca.sgls.tool import Tool, load_tools
 
 
 @dataclass(frozen=True)
@@ -36,12 +39,14 @@ class Request:
 class _Trajectory:
     request: Request
     session: Session
-    prompt_ids: list[int]
-    uniforms: np.ndarray
+    conversation: Conversation
+    seed: int
     ids: list[int] = field(default_factory=list)
     labels: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
+    turn: Turn | None = None
+    calls: tuple[Parsed, ...] = ()
     failures: int = 0
     finish: FinishReason | None = None
 
@@ -58,11 +63,7 @@ class _Trajectory:
 
     @property
     def length(self) -> int:
-        return len(self.prompt_ids) + len(self.ids)
-
-    @property
-    def sampled(self) -> int:
-        return sum(label != Segment.ENV for label in self.labels)
+        return len(self.conversation.prompt_ids) + len(self.ids)
 
 
 class Engine:
@@ -86,78 +87,92 @@ class Engine:
         self.tag = tag
         self.cache = Cache(simulator.cache)
 
-    @torch.no_grad()
     def run(self, requests: Sequence[Request], progress: Callable[[int], None] | None = None) -> list[Rollout]:
         """The rollouts of ``requests``, in their order. ``progress`` is told how many have ended."""
-        trajectories = [self._start(request) for request in requests]
-        going = [t for t in trajectories if t.finish is None]
+        trajectories = self._start_all(requests)
+        generator = self.generator()
+        sampling = 0
+        for key, trajectory in enumerate(trajectories):
+            if trajectory.finish is None:
+                limit = self._turn_limit(trajectory)
+                generator.add(key, trajectory.conversation.prompt_ids, limit, trajectory.seed)
+                sampling += 1
+        going = sampling
         if progress:
-            progress(len(trajectories) - len(going))
-        if going:
-            batch = TokenBatch(self.policy.model, [t.prompt_ids for t in going])
-        while going:
-            limits = [self._turn_limit(t) for t in going]
-            uniforms = [t.uniforms[t.sampled :] for t in going]
-            turns = sample_turns(batch, uniforms, limits, self.temperature, self.policy.format.end_id)
-            glue = [self._finish_turn(t, turn) for t, turn in zip(going, turns, strict=True)]
-            rows = [row for row, t in enumerate(going) if t.finish is None]
-            if progress:
-                progress(len(going) - len(rows))
-            going = [going[row] for row in rows]
-            if going:
-                batch.select(rows)
-                batch.extend([glue[row] for row in rows])
+            progress(len(trajectories) - going)
+        with Executor(threads_for(self.simulator)) as executor:
+            while going:
+                for key, turn in generator.step() if sampling else []:
+                    sampling -= 1
+                    calls = self._book(trajectories[key], turn)
+                    executor.start(key, trajectories[key].session, calls, self.simulator.max_parallel_calls)
+                for key, attempts in executor.finished(wait_for_one=not sampling):
+                    trajectory = trajectories[key]
+                    glue = self._follow(trajectory, attempts)
+                    if trajectory.finish is None:
+                        generator.go_on(key, glue, self._turn_limit(trajectory))
+                        sampling += 1
+                    else:
+                        generator.drop(key)
+                        going -= 1
+                        if progress:
+                            progress(1)
         return [self._rollout(t) for t in trajectories]
 
-    def _start(self, request: Request) -> _Trajectory:
-        task = request.task
+    def generator(self) -> Generator:
+        """What generates: here, the policy's model on transformers."""
+        return TransformersGenerator(self.policy.model, self.policy.format.stop_ids, self.temperature, self.rollouts.max_rows)
+
+    def _start_all(self, requests: Sequence[Request]) -> list[_Trajectory]:
+        tasks = {id(request.task): request.task for request in requests}
+        opened = {key: self._open(task) for key, task in tasks.items()}  # once for all members of a group
+        return [self._start(request, *opened[id(request.task)]) for request in requests]
+
+    def _open(self, task: Task) -> tuple[tuple[Tool, ...], Conversation]:
+        """A task's tools, and the conversation that its rollouts begin with."""
         tools = load_tools(task.tools, f"task {task.task_id}")
-        prompt = self.policy.format.prompt_ids([{"role": "user", "content": task.question}], task.tools)
-        seed = derive_seed("rollout", self.seed, task.task_id, request.member)
-        limit = self.rollouts.max_turns * self.rollouts.max_turn_tokens
+        return tools, Conversation(self.policy.format, [{"role": "user", "content": task.question}], task.tools)
+
+    def _start(self, request: Request, tools: tuple[Tool, ...], opening: Conversation) -> _Trajectory:
+        task = request.task
+        conversation = copy.copy(opening)
+        conversation.messages, conversation.ids = list(opening.messages), list(opening.ids)
         # One session name per task, so that the same call in the same state answers the same in the whole group.
         session = Session(tools, task.state, self.simulator, session=task.task_id, cache=self.cache)
-        trajectory = _Trajectory(request, session, prompt, np.random.Generator(np.random.Philox(seed)).random(limit))
-        if len(prompt) >= self.policy.max_positions:
+        seed = derive_seed("rollout", self.seed, task.task_id, request.member)
+        trajectory = _Trajectory(request, session, conversation, seed)
+        if trajectory.length >= self.policy.max_positions:
             trajectory.finish = FinishReason.CONTEXT
         return trajectory
 
     def _turn_limit(self, trajectory: _Trajectory) -> int:
         return min(self.rollouts.max_turn_tokens, self.policy.max_positions - trajectory.length)
 
-    def _finish_turn(self, trajectory: _Trajectory, turn: Turn) -> list[int]:
-        """Book a sampled turn, execute its calls, and return the glue that leads to the next turn ([] when it was the last)."""
+    def _book(self, trajectory: _Trajectory, turn: Turn) -> tuple[Parsed, ...]:
+        """Book a sampled turn; its calls."""
         chat = self.policy.format
-        labels = label_turn(turn.ids, chat.call_marker_ids, self.rollouts.mixed_turns, chat.blank_ids)
+        labels = chat.label_turn(turn.ids, self.rollouts.mixed_turns)
         trajectory.add(turn.ids, labels.tolist(), turn.logprobs)
-        text = chat.decode(turn.ids[:-1] if turn.ended else turn.ids)
-        attempts = self._execute(trajectory.session, text)
-        trajectory.steps.append(Step(text, attempts))
+        trajectory.turn, trajectory.calls = turn, chat.parse(chat.turn_text(turn.ids))
+        return trajectory.calls
+
+    def _follow(self, trajectory: _Trajectory, attempts: Attempts) -> list[int]:
+        """Book what came of the calls of the last turn; the glue that leads to the next one ([] when it was the last)."""
+        turn = trajectory.turn
+        assert turn is not None
+        trajectory.steps.append(Step(self.policy.format.turn_text(turn.ids), attempts))
         trajectory.finish = self._finish_reason(trajectory, turn, attempts)
         if trajectory.finish is not None:
             return []
-        glue = chat.glue_ids([render_result(attempt.result, self.simulator.max_result_chars) for attempt in attempts])
+        results = [render_result(attempt.result, self.simulator.max_result_chars) for attempt in attempts]
+        glue = trajectory.conversation.answer(turn.ids, trajectory.calls, results)
         if trajectory.length + len(glue) >= self.policy.max_positions:
             trajectory.finish = FinishReason.CONTEXT
             return []
         trajectory.add(glue, [Segment.ENV] * len(glue), [0.0] * len(glue))
         return glue
 
-    def _execute(self, session: Session, text: str) -> tuple[Attempt, ...]:
-        """One result for every call marker that was opened; none is dropped in silence."""
-        attempts = []
-        for index, call in enumerate(parse_calls(text)):
-            if call.error is not None:
-                attempts.append(Attempt(call.name, call.arguments, call.error, error_result(call.error, call.message)))
-            elif index >= self.simulator.max_parallel_calls:
-                message = f"at most {self.simulator.max_parallel_calls} calls in one turn"
-                result = error_result(CallError.OVER_LIMIT, message)
-                attempts.append(Attempt(call.name, call.arguments, CallError.OVER_LIMIT, result))
-            else:
-                attempts.append(session.call(call.name, call.arguments))
-        return tuple(attempts)
-
-    def _finish_reason(self, trajectory: _Trajectory, turn: Turn, attempts: tuple[Attempt, ...]) -> FinishReason | None:
+    def _finish_reason(self, trajectory: _Trajectory, turn: Turn, attempts: Attempts) -> FinishReason | None:
         if not turn.ended:
             cut_by_context = trajectory.length >= self.policy.max_positions
             return FinishReason.CONTEXT if cut_by_context else FinishReason.LENGTH
@@ -178,7 +193,7 @@ class Engine:
             task_id=task.task_id,
             member=t.request.member,
             policy_version=self.policy.version,
-            prompt_ids=tuple(t.prompt_ids),
+            prompt_ids=tuple(t.conversation.prompt_ids),
             completion_ids=tuple(t.ids),
             labels=tuple(labels),
             logprobs=tuple(t.logprobs),

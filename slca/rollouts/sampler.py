@@ -1,150 +1,249 @@
-"""Sampling tokens for a ragged batch of conversations whose KV cache is kept from turn to turn.
+"""The generator on transformers: continuous batching with a KV cache that is kept from turn to turn.
 
-A batch is a rectangle of cache columns; each row marks which columns hold its tokens, so rows may grow by different
-amounts and a turn's history is never computed twice. Sampling is by inverse transform: token t of a row is a function of the
-model's distribution and of one uniform number that belongs to (row, t) alone. The same rollout therefore comes out
-whatever else is in its batch, up to floating-point ties.
+Every step, conversations whose next tokens are all known (a new prompt; the results that follow a turn) are computed in one
+go, and all others sample one token. A conversation goes on as soon as its results are there; one that ends gives its row to
+the next in the queue: no row waits for another, and nothing is computed twice. What a new prompt shares with a conversation
+in the cache is copied, so the members of a group cost one prompt.
+
+Sampling is by inverse transform: token t of a conversation is a function of the model's distribution and of one uniform number
+that belongs to (seed, t) alone. The same conversation therefore comes out whatever else is generated, up to floating-point
+ties.
 """
 
-import inspect
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
-from transformers.cache_utils import Cache, DynamicLayer
 
-_SPARE_COLUMNS = 96
+from slca.rollouts.generator import Turn
+from slca.rollouts.slots import Slots
 
+_PASS_COST = 32
+"""What a forward pass costs beside its tokens, in tokens: padding below it is cheaper than one pass more."""
 
-class _BufferedLayer(DynamicLayer):  # type: ignore[misc]
-    """A dynamic cache layer that grows in place; concatenating at every token would copy the whole cache each time."""
+_PASS_TOKENS = 8192
+"""Tokens of one forward pass, padding included, unless a single row has more: bounds its memory."""
 
-    keys: torch.Tensor
-    values: torch.Tensor
-    is_initialized: bool
-    _buffers: tuple[torch.Tensor, torch.Tensor]
+_LEAST_SHARED = 8
+"""Tokens from which on a copy of them is worth it."""
 
-    def update(
-        self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        old = self.get_seq_length()
-        new = old + key_states.shape[-2]
-        if not self.is_initialized or self._buffers[0].shape[-2] < new or self._buffers[0].shape[0] != key_states.shape[0]:
-            batch, heads, _columns, width = key_states.shape
-            buffers = key_states.new_empty(2, batch, heads, new + _SPARE_COLUMNS, width)
-            if self.is_initialized and old:
-                buffers[0, :, :, :old] = self.keys
-                buffers[1, :, :, :old] = self.values
-            self.device, self.dtype, self.is_initialized = key_states.device, key_states.dtype, True
-            self._buffers = (buffers[0], buffers[1])
-        for buffer, states in zip(self._buffers, (key_states, value_states), strict=True):
-            buffer[:, :, old:new] = states
-        self.keys, self.values = self._buffers[0][:, :, :new], self._buffers[1][:, :, :new]
-        return self.keys, self.values
+_BLOCK = 256
+"""Uniform numbers drawn at once; also vocabulary entries whose sum is searched before they are."""
+
+_CACHED = 1 << 20
+"""Logits that are drawn from at once on a CPU: 4 MiB."""
 
 
-class TokenBatch:
-    """Rows of tokens, their cache, and each row's next-token logits (rows, vocabulary)."""
+@dataclass(eq=False)
+class _Row:
+    """One conversation in slot ``slot``. ids: all its tokens; the first ``cached`` are in the cache. turn: None between turns."""
 
-    def __init__(self, model: Any, prompts: Sequence[Sequence[int]]) -> None:
-        """Compute each distinct prompt once: the members of a group share theirs."""
-        self.model = model
-        # transformers 5 renames the argument on its way.
-        self._cache_argument = "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
-        distinct = list(dict.fromkeys(tuple(prompt) for prompt in prompts))
-        place = {prompt: index for index, prompt in enumerate(distinct)}
-        self.cache = Cache(layers=[_BufferedLayer() for _ in range(model.config.num_hidden_layers)])
-        self.valid = torch.zeros(len(distinct), 0, dtype=torch.bool, device=model.device)
-        self.lengths = torch.zeros(len(distinct), dtype=torch.long, device=model.device)
-        self.logits = torch.zeros(len(distinct), model.config.vocab_size, device=model.device)
-        self.extend(distinct)
-        self.select([place[tuple(prompt)] for prompt in prompts])
+    key: int
+    ids: list[int]
+    limit: int
+    random: np.random.Generator
+    uniforms: list[float] = field(default_factory=list)
+    sampled: int = 0
+    cached: int = 0
+    slot: int = -1
+    turn: Turn | None = field(default_factory=Turn)
 
-    def select(self, rows: Sequence[int]) -> None:
-        """Keep (or repeat) the given rows, in the given order."""
-        index = torch.tensor(rows, dtype=torch.long, device=self.lengths.device)
-        self.cache.batch_select_indices(index)
-        self.valid, self.lengths, self.logits = self.valid[index], self.lengths[index], self.logits[index]
+    @property
+    def missing(self) -> int:
+        """Tokens that are not in the cache: one, the last, of a row that is sampling; more where some were not sampled."""
+        return len(self.ids) - self.cached
 
-    def extend(self, tokens: Sequence[Sequence[int]]) -> None:
-        """Append ``tokens[i]`` to row i (none: the row is left as it is) and refresh the logits of the rows that grew."""
-        device = self.lengths.device
-        width = max(len(row) for row in tokens)
-        if not width:
-            return
-        ids = torch.zeros(len(tokens), width, dtype=torch.long)
-        fresh = torch.zeros(len(tokens), width, dtype=torch.bool)
-        for i, row in enumerate(tokens):
-            if row:
-                ids[i, width - len(row) :] = torch.tensor(row, dtype=torch.long)
-                fresh[i, width - len(row) :] = True
-        ids, fresh = ids.to(device), fresh.to(device)
-        positions = (self.lengths[:, None] + fresh.cumsum(1) - 1).clamp(min=0)
-        past = self.valid.shape[1]
-        self.valid = torch.cat([self.valid, fresh], dim=1)
-        # Padding columns are never seen by others; each may see itself, so that no row of the softmax is empty.
-        column = torch.arange(past + width, device=device)
-        query = column[past:, None]
-        allowed = (self.valid[:, None, :] & (column <= query)) | (column == query)
-        logits = self._forward(ids, allowed, positions)
-        grew = fresh[:, -1]
-        self.logits = torch.where(grew[:, None], logits, self.logits)
-        self.lengths = self.lengths + fresh.sum(1)
-
-    def _forward(self, ids: torch.Tensor, allowed: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-        """Logits (rows, vocabulary), float32, behind the last column. allowed: (rows, queries, keys), True where attended."""
-        mask = torch.zeros(allowed.shape, dtype=self.model.dtype, device=allowed.device)
-        mask.masked_fill_(~allowed, torch.finfo(self.model.dtype).min)
-        output = self.model(
-            input_ids=ids,
-            attention_mask=mask[:, None],
-            position_ids=positions,
-            use_cache=True,
-            logits_to_keep=1,
-            **{self._cache_argument: self.cache},
-        )
-        logits: torch.Tensor = output.logits[:, -1].float()
-        return logits
+    def uniform(self) -> float:
+        """The number of the token that is sampled next."""
+        if self.sampled == len(self.uniforms):
+            self.uniforms += self.random.random(_BLOCK).tolist()
+        return self.uniforms[self.sampled]
 
 
-@dataclass
-class Turn:
-    """One sampled assistant turn. ended: it closed with the end-of-turn token, which is in ``ids``."""
+class TransformersGenerator:
+    """A ``slca.rollouts.generator.Generator``. temperature 0 is greedy. rows: conversations at once; more wait in order.
 
-    ids: list[int] = field(default_factory=list)
-    logprobs: list[float] = field(default_factory=list)
-    ended: bool = False
-
-
-def sample_turns(
-    batch: TokenBatch, uniforms: Sequence[np.ndarray], limits: Sequence[int], temperature: float, end_id: int
-) -> list[Turn]:
-    """Sample one turn for every row; the sampled tokens enter the batch's cache.
-
-    uniforms: per row, numbers in [0, 1), one per token, at least limits[i] of them. limits: tokens at the most per row.
-    temperature 0 is greedy. Log-probs are float32 natural logs under the distribution that was sampled from.
+    Raises DataError for a model that cannot be computed exactly.
     """
-    turns = [Turn() for _ in limits]
-    draws = torch.from_numpy(np.stack([row[: max(limits)] for row in uniforms])) if temperature else None
-    for step in range(max(limits)):
-        open_rows = [not turn.ended and len(turn.ids) < limit for turn, limit in zip(turns, limits, strict=True)]
-        if not any(open_rows):
-            break
-        logprobs = torch.log_softmax(batch.logits / temperature if temperature else batch.logits, dim=-1)
-        if draws is None:
-            tokens = batch.logits.argmax(dim=-1)
+
+    def __init__(self, model: Any, stop_ids: frozenset[int], temperature: float, rows: int) -> None:
+        self.slots = Slots(model)
+        self._stop_ids = stop_ids
+        self._temperature = temperature
+        self._most = rows
+        self._queue: deque[_Row] = deque()
+        self._rows: list[_Row | None] = []  # by slot; None: the slot is free
+        self._by_key: dict[int, _Row] = {}
+
+    def add(self, key: int, prompt: Sequence[int], limit: int, seed: int) -> None:
+        row = _Row(key, list(prompt), limit, np.random.Generator(np.random.Philox(seed)))
+        self._by_key[key] = row
+        self._queue.append(row)
+
+    def go_on(self, key: int, ids: Sequence[int], limit: int) -> None:
+        row = self._by_key[key]
+        row.ids += ids
+        row.limit = limit
+        row.turn = Turn()
+
+    def drop(self, key: int) -> None:
+        self._rows[self._by_key.pop(key).slot] = None
+
+    @torch.no_grad()
+    def step(self) -> list[tuple[int, Turn]]:
+        self._admit()
+        ended = [turn for rows in self._passes() for turn in self._advance(rows)]
+        for row in self._wanting():
+            self._borrow(row)
+        sampling = self._in_front()
+        return ended + (self._advance(sampling) if sampling else [])
+
+    # Which rows are computed
+
+    def _admit(self) -> None:
+        """Let conversations in while there is room."""
+        free = [slot for slot, row in enumerate(self._rows) if row is None]
+        room = self._most - len(self._rows) + len(free)
+        admitted = [self._queue.popleft() for _ in range(min(room, len(self._queue)))]
+        for row in admitted:
+            row.slot = free.pop(0) if free else len(self._rows)
+            self._rows[row.slot : row.slot + 1] = [row]
+        self.slots.reserve(len(self._rows))
+        for row in admitted:
+            self._borrow(row)
+
+    def _wanting(self) -> list[_Row]:
+        """Rows with tokens that were not sampled and are not in the cache."""
+        return [row for row in self._rows if row is not None and row.turn is not None and row.missing > 1]
+
+    def _passes(self) -> Iterator[list[_Row]]:
+        """Passes over the tokens that were not sampled, rows of similar length together.
+
+        None as long as those are fewer tokens than a sampling step has: a pass has its price, whatever is in it. Of rows with
+        the same prompt one is computed, and lends it to the others.
+        """
+        wanting = self._wanting()
+        alike = {row.key if row.sampled else tuple(row.ids): row for row in reversed(wanting)}
+        rows = sorted(alike.values(), key=lambda row: (row.missing, row.slot), reverse=True)
+        sampling = sum(row is not None and row.turn is not None for row in self._rows) - len(wanting)
+        if sum(row.missing for row in rows) < sampling:
+            return
+        start = 0
+        while start < len(rows):
+            longest, padding, end = rows[start].missing, 0, start
+            while end < len(rows) and padding <= _PASS_COST and (end + 1 - start) * longest <= max(_PASS_TOKENS, longest):
+                padding += longest - rows[end].missing
+                end += 1
+            yield rows[start:end]
+            start = end
+
+    def _borrow(self, row: _Row) -> None:
+        """Copy the longest beginning that a row with a new prompt shares with what another has in the cache."""
+        if row.sampled:
+            return
+        lenders = [other for other in self._rows if other is not None and other.cached]
+        shared, lender = max(((_common(row.ids, other), other) for other in lenders), key=lambda pair: pair[0], default=(0, row))
+        if shared >= row.cached + _LEAST_SHARED:
+            self.slots.copy(lender.slot, row.slot, shared)
+            row.cached = shared
+
+    def _in_front(self) -> list[_Row]:
+        """The rows that sample, in slots 0, 1, ..., where a pass reads the cache without copying it."""
+        rows = [row for row in self._rows if row is not None and row.turn is not None and row.missing == 1]
+        outside = [row for row in rows if row.slot >= len(rows)]
+        inside = {row.slot for row in rows}
+        for row, slot in zip(outside, (slot for slot in range(len(rows)) if slot not in inside), strict=True):
+            self._move(row, slot)
+        while self._rows and self._rows[-1] is None:
+            self._rows.pop()
+        return sorted(rows, key=lambda row: row.slot)
+
+    def _move(self, row: _Row, slot: int) -> None:
+        other = self._rows[slot]
+        if other is not None and other.cached and row.cached:
+            self.slots.exchange(row.slot, slot, max(row.cached, other.cached))
+        elif row.cached:
+            self.slots.copy(row.slot, slot, row.cached)
+        elif other is not None and other.cached:
+            self.slots.copy(slot, row.slot, other.cached)
+        self._rows[row.slot], self._rows[slot] = other, row
+        if other is not None:
+            other.slot = row.slot
+        row.slot = slot
+
+    # Computing them
+
+    def _advance(self, rows: Sequence[_Row]) -> list[tuple[int, Turn]]:
+        """Compute the missing tokens of ``rows`` and sample one more for each; the turns that ended with it."""
+        logits = self.slots.forward(
+            [row.slot for row in rows], [row.ids[row.cached :] for row in rows], [row.cached for row in rows]
+        )
+        tokens, logprobs = draw(logits, [row.uniform() for row in rows], self._temperature)
+        ended = []
+        for row, token, logprob in zip(rows, tokens, logprobs, strict=True):
+            assert row.turn is not None
+            row.cached = len(row.ids)
+            row.sampled += 1
+            row.ids.append(token)
+            row.turn.ids.append(token)
+            row.turn.logprobs.append(logprob)
+            row.turn.ended = token in self._stop_ids
+            if row.turn.ended or len(row.turn.ids) >= row.limit:
+                ended.append((row.key, row.turn))
+                row.turn = None
+        return ended
+
+
+def draw(logits: torch.Tensor, uniforms: Sequence[float], temperature: float) -> tuple[list[int], list[float]]:
+    """One token for each row of logits (n, vocabulary), and its log-prob under the distribution that it was drawn from.
+
+    By inverse transform: uniforms, in [0, 1), decide; temperature 0 takes the likeliest. Log-probs are natural, float32.
+    """
+    # On a CPU, as many rows at once as its caches hold.
+    rows = max(1, _CACHED // logits.shape[1]) if logits.device.type == "cpu" else len(logits)
+    targets = torch.tensor(uniforms, dtype=torch.float64, device=logits.device)[:, None]
+    pairs = zip(torch.split(logits, rows), torch.split(targets, rows), strict=True)
+    parts = [_draw(part, target, temperature) for part, target in pairs]
+    return [token for tokens, _ in parts for token in tokens], [logprob for _, logprobs in parts for logprob in logprobs]
+
+
+def _draw(logits: torch.Tensor, uniforms: torch.Tensor, temperature: float) -> tuple[list[int], list[float]]:
+    """``draw`` with uniforms (n, 1). Sums are float64, over blocks of the vocabulary first, so that it is read once."""
+    scaled = logits / temperature if temperature else logits
+    likeliest = scaled.argmax(dim=-1, keepdim=True)
+    top = scaled.gather(1, likeliest)
+    weights = torch.nn.functional.pad((scaled - top).exp_(), (0, -scaled.shape[1] % _BLOCK)).view(len(scaled), -1, _BLOCK)
+    ends = weights.sum(dim=-1, dtype=torch.float64).cumsum(dim=-1)
+    tokens = likeliest
+    if temperature:
+        target = uniforms * ends[:, -1:]
+        block = _first_beyond(ends, target)
+        before = torch.nn.functional.pad(ends, (1, 0)).gather(1, block)
+        inside = weights.gather(1, block[:, :, None].expand(-1, 1, _BLOCK)).squeeze(1).double().cumsum(dim=-1)
+        tokens = block * _BLOCK + _first_beyond(inside, target - before)
+    logprobs = (scaled.gather(1, tokens) - top).double() - ends[:, -1:].log()
+    return tokens.squeeze(1).tolist(), logprobs.float().squeeze(1).tolist()
+
+
+def _first_beyond(ends: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    """(n, 1): the first place where non-decreasing ``ends`` (n, m) exceed ``target`` (n, 1).
+
+    Where rounding leaves none, the last place that adds anything: never one of weight 0.
+    """
+    last = (ends < ends[:, -1:]).sum(dim=-1, keepdim=True)
+    return torch.minimum(torch.searchsorted(ends, target, right=True), last)
+
+
+def _common(ids: Sequence[int], other: _Row) -> int:
+    """How many tokens, but the last, ``ids`` shares with the beginning of what is cached of ``other``. By bisection."""
+    low, high = 0, min(len(ids) - 1, other.cached)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if ids[low:middle] == other.ids[low:middle]:
+            low = middle
         else:
-            cumulative = logprobs.double().exp().cumsum(dim=-1)
-            target = draws[:, step : step + 1].to(cumulative.device) * cumulative[:, -1:]
-            tokens = torch.searchsorted(cumulative, target, right=True).squeeze(1).clamp(max=cumulative.shape[1] - 1)
-        chosen = logprobs.gather(1, tokens[:, None]).squeeze(1).tolist()
-        sampled = tokens.tolist()
-        for row, turn in enumerate(turns):
-            if open_rows[row]:
-                turn.ids.append(sampled[row])
-                turn.logprobs.append(chosen[row])
-                turn.ended = sampled[row] == end_id
-        batch.extend([[sampled[row]] if is_open else [] for row, is_open in enumerate(open_rows)])
-    return turns
+            high = middle - 1
+    return low

@@ -2,31 +2,28 @@
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
-import torch
-
 from slca.policy.model import Policy
-from slca.rollouts.sampler import TokenBatch, sample_turns
+from slca.rollouts.sampler import TransformersGenerator
 
-_BATCH = 16
+_ROWS = 16
 
 
-@torch.no_grad()
 def answer(
     policy: Policy, prompts: Sequence[Sequence[int]], max_tokens: int, progress: Callable[[int], None]
 ) -> list[str | None]:
     """Greedy replies, markers included; None for a prompt that leaves no room in the policy's context."""
     texts: list[str | None] = [None] * len(prompts)
+    generator = TransformersGenerator(policy.model, policy.format.stop_ids, 0.0, _ROWS)
     fitting = [index for index, prompt in enumerate(prompts) if len(prompt) < policy.max_positions]
-    # Prompts of similar length share a batch, so that little of it is padding.
-    fitting.sort(key=lambda index: (len(prompts[index]), index))
     progress(len(prompts) - len(fitting))
-    for start in range(0, len(fitting), _BATCH):
-        rows = fitting[start : start + _BATCH]
-        batch = TokenBatch(policy.model, [prompts[row] for row in rows])
-        limits = [min(max_tokens, policy.max_positions - len(prompts[row])) for row in rows]
-        turns = sample_turns(batch, [np.empty(0)] * len(rows), limits, 0.0, policy.format.end_id)
-        for row, turn in zip(rows, turns, strict=True):
-            texts[row] = policy.format.decode(turn.ids[:-1] if turn.ended else turn.ids)
-        progress(len(rows))
+    # Prompts of similar length are computed together, so that little of that is padding.
+    for index in sorted(fitting, key=lambda index: (len(prompts[index]), index)):
+        generator.add(index, prompts[index], min(max_tokens, policy.max_positions - len(prompts[index])), 0)
+    waiting = len(fitting)
+    while waiting:
+        for index, turn in generator.step():
+            texts[index] = policy.format.turn_text(turn.ids)
+            generator.drop(index)
+            waiting -= 1
+            progress(1)
     return texts

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from slca.chat import parse_calls, render_call
+from slca.chat.formats.hermes import read_blocks, write_blocks
 from slca.records import Attempt, Call, CallError, FinishReason, Json, Plan, Rollout, Segment, Step, Task, TaskKind
 
 END = "end-state"
@@ -43,7 +43,7 @@ BROKEN = Attempt(None, None, CallError.MALFORMED, {"error": {"type": "malformed_
 
 def turn(*attempts: Attempt) -> Step:
     """A turn with one block per attempt."""
-    blocks = [render_call(Call(a.name, a.arguments)) if a.name else "<tool_call>{</tool_call>" for a in attempts]
+    blocks = [write_blocks([Call(a.name, a.arguments)]) if a.name else "<tool_call>{</tool_call>" for a in attempts]
     return Step("".join(blocks), attempts)
 
 
@@ -54,7 +54,7 @@ def made(*calls: Call, error: CallError | None = None, result: Json = None) -> S
 def list_block(text: str) -> Step:
     """A turn with ``text`` in one block, parsed as the engine does."""
     sampled = f"<tool_call>{text}</tool_call>"
-    return Step(sampled, tuple(Attempt(p.name, p.arguments, p.error, None) for p in parse_calls(sampled)))
+    return Step(sampled, tuple(Attempt(p.name, p.arguments, p.error, None) for p in read_blocks(sampled).calls))
 
 
 def rollout(

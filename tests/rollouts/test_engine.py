@@ -1,108 +1,34 @@
 """The rollout engine. First with scripted turns, so that every token's origin is known, and the real simulator; then with a
 real model. The numbers in the docstrings are those of the field cases (what goes wrong for others)."""
 
-import copy
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from samples import OTHER_TOOL, STATE, TOOL
+from scripted import GOOD, GOOD_CALL, REPLY, Cut, Stage, scripted
 
 from slca import params as p
-from slca.chat import ChatFormat, render_call
+from slca.chat import ChatFormat
+from slca.chat.formats.hermes import write_blocks
 from slca.errors import DataError, ToolError
 from slca.files import digest
 from slca.policy.model import Policy
 from slca.records import Call, CallError, FinishReason, Rollout, Segment, Step, Task
-from slca.rollouts import engine as engine_module
 from slca.rollouts.engine import Engine, Request
-from slca.rollouts.sampler import Turn
+from slca.rollouts.generator import Turn
 from slca.sgls.simulator import render_result
 from slca.tables import read_rollouts, write_rollouts
 
-GOOD = render_call(Call("get_weather", {"city": "Łódź"}))
-REPLY = "It is rain in Łódź."
 TOOL_, ENV, SUMMARY = int(Segment.TOOL), int(Segment.ENV), int(Segment.SUMMARY)
 
-
-@dataclass(frozen=True)
-class Cut:
-    """A turn that does not end by itself."""
-
-    text: str
-
-
-Script = Sequence[str | Cut]
 Play = Callable[..., Any]
-
-
-class Stage:
-    """Plays scripts in place of the sampler, under the sampler's own limits, and records all that the policy saw."""
-
-    def __init__(self, chat: ChatFormat, scripts: Sequence[Script]) -> None:
-        self.chat = chat
-        self.scripts = [list(script) for script in scripts]
-        self.seen: list[list[int]] = []
-        self.limits: list[int] = []
-        self.draws: list[list[float]] = [[] for _ in scripts]
-
-    def batch(self, model: Any, prompts: Sequence[Sequence[int]]) -> "Stage":
-        self.seen = [list(prompt) for prompt in prompts]
-        self.rows = list(range(len(prompts)))
-        return self
-
-    def select(self, rows: Sequence[int]) -> None:
-        self.rows = [self.rows[row] for row in rows]
-
-    def extend(self, tokens: Sequence[Sequence[int]]) -> None:
-        for row, ids in zip(self.rows, tokens, strict=True):
-            self.seen[row] += ids
-
-    def sample_turns(
-        self, batch: "Stage", uniforms: Sequence[np.ndarray], limits: Sequence[int], temperature: float, end_id: int
-    ) -> list[Turn]:
-        turns = []
-        self.limits += limits
-        for row, numbers, limit in zip(self.rows, uniforms, limits, strict=True):
-            assert limit > 0 and len(numbers) >= max(limits)
-            said = self.scripts[row].pop(0)
-            ids = self.chat.encode(said.text) if isinstance(said, Cut) else [*self.chat.encode(said), end_id]
-            ended = not isinstance(said, Cut) and len(ids) <= limit
-            ids = ids[:limit]
-            self.draws[row] += numbers[: len(ids)].tolist()
-            turns.append(Turn(ids, [-(1 + place) / 8 for place in range(len(ids))], ended))
-        self.extend([turn.ids for turn in turns])
-        return turns
-
-
-@pytest.fixture
-def play(chat: ChatFormat, task: Task, monkeypatch: pytest.MonkeyPatch) -> Play:
-    """Roll out ``task`` once for each script. rollouts, simulator: changed settings; positions: the policy's context."""
-
-    def run(
-        *scripts: Script,
-        task: Task = task,
-        rollouts: dict[str, Any] | None = None,
-        simulator: dict[str, Any] | None = None,
-        positions: int = 4096,
-        **settings: Any,
-    ) -> tuple[list[Rollout], Stage]:
-        stage = Stage(chat, scripts)
-        monkeypatch.setattr(engine_module, "TokenBatch", stage.batch)
-        monkeypatch.setattr(engine_module, "sample_turns", stage.sample_turns)
-        policy = Policy(SimpleNamespace(config=SimpleNamespace(max_position_embeddings=positions)), chat, "scripted@7")
-        sizes = {"max_turn_tokens": 400, **(rollouts or {})}
-        engine = Engine(policy, p.Rollouts(**sizes), p.Simulator(**(simulator or {})), seed=3, **settings)
-        return engine.run([Request(task, member) for member in range(len(scripts))]), stage
-
-    return run
 
 
 def errors(rollout: Rollout) -> list[CallError | None]:
@@ -126,43 +52,26 @@ def test_ids_are_exactly_prompt_turns_and_glue(play: Play, chat: ChatFormat, tas
     (rollout,), stage = play([GOOD, REPLY])
     prompt = chat.prompt_ids([{"role": "user", "content": task.question}], task.tools)
     call, reply = turn_ids(chat, GOOD), turn_ids(chat, REPLY)
-    glue = chat.glue_ids(['{"city":"Łódź","sky":"rain"}'])
+    glue = chat.glue_ids([GOOD_CALL], ['{"city":"Łódź","sky":"rain"}'])
     assert list(rollout.prompt_ids) == prompt
     assert list(rollout.completion_ids) == call + glue + reply
-    assert stage.seen == [prompt + call + glue + reply]
+    assert stage.seen == {0: prompt + call + glue + reply}
     assert list(rollout.labels) == [TOOL_] * len(call) + [ENV] * len(glue) + [SUMMARY] * len(reply)
     expected = [-(1 + i) / 8 for i in range(len(call))] + [0.0] * len(glue) + [-(1 + i) / 8 for i in range(len(reply))]
     assert list(rollout.logprobs) == expected
 
 
-def test_text_whose_merges_are_ambiguous_at_the_seam_keeps_its_sampled_ids(play: Play, chat: ChatFormat) -> None:
+def test_text_whose_merges_are_ambiguous_at_the_seam_keeps_its_sampled_ids(play: Play, chat: ChatFormat, task: Task) -> None:
     """Case 1: a turn sampled as single bytes, which the tokenizer would merge, stays as it was sampled."""
     merged = chat.encode("weather")
     single = [token for letter in "weather" for token in chat.encode(letter)]
     assert len(merged) < len(single) and chat.decode(merged) == chat.decode(single)
-    stage_encode = chat.encode
-    (rollout,), _ = play(["weather"])
-    assert list(rollout.completion_ids[:-1]) == merged
-
-    class Spelled:
-        end_id, call_marker_ids, blank_ids = chat.end_id, chat.call_marker_ids, chat.blank_ids
-
-        def encode(self, text: str) -> list[int]:
-            return [token for letter in text for token in stage_encode(letter)]
-
-    stage = Stage(Spelled(), [["weather"]])  # type: ignore[arg-type]
-    turn = stage.batch(None, [[]]).sample_turns(stage, [np.zeros(99)], [99], 1.0, chat.end_id)[0]
-    trajectory = scripted_trajectory(chat)
-    engine = Engine(Policy(None, chat, "v"), p.Rollouts(), p.Simulator(), seed=0)
-    engine._finish_turn(trajectory, turn)
-    assert trajectory.ids == [*single, chat.end_id]
-    assert trajectory.steps[0].text == "weather"
-
-
-def scripted_trajectory(chat: ChatFormat) -> Any:
-    policy = Policy(SimpleNamespace(config=SimpleNamespace(max_position_embeddings=4096)), chat, "v")
-    task = Task("test-9", "single", "?", (TOOL,), (), (), "", STATE, "")  # type: ignore[arg-type]
-    return Engine(policy, p.Rollouts(), p.Simulator(), seed=0)._start(Request(task, 2))
+    (usual,), _ = play(["weather"])
+    assert list(usual.completion_ids) == [*merged, chat.end_id]
+    stage = Stage(chat, {0: ["weather"]}, encode=lambda text: [token for letter in text for token in chat.encode(letter)])
+    (rollout,) = scripted(stage).run([Request(task, 0)])
+    assert list(rollout.completion_ids) == [*single, chat.end_id]
+    assert rollout.steps == (Step("weather"),)
 
 
 def test_a_good_rollout_carries_steps_state_and_provenance(play: Play) -> None:
@@ -193,7 +102,7 @@ def test_a_call_that_changes_the_state_shows_in_the_end_state_of_its_own_rollout
         "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
         "behaviour": {"kind": "delete", "entity": "weather", "id_field": "city", "key": "city"},
     }
-    call = render_call(Call("forget", {"city": "Oslo"}))
+    call = write_blocks([Call("forget", {"city": "Oslo"})])
     (changed, unchanged), _ = play([call, "Done."], ["No."], task=replace(task, tools=(TOOL, delete)))
     assert changed.end_state == digest({"weather": {"Łódź": {"sky": "rain"}}})
     assert unchanged.end_state == digest(STATE)
@@ -204,30 +113,36 @@ def test_rollouts_that_end_at_different_turns_keep_their_places(play: Play) -> N
     rollouts, stage = play(*scripts)
     assert [rollout.member for rollout in rollouts] == [0, 1, 2, 3]
     assert [[step.text for step in rollout.steps] for rollout in rollouts] == scripts
-    for rollout, seen in zip(rollouts, stage.seen, strict=True):
-        assert [*rollout.prompt_ids, *rollout.completion_ids] == seen
+    for key, rollout in enumerate(rollouts):
+        assert [*rollout.prompt_ids, *rollout.completion_ids] == stage.seen[key]
+    assert sorted(stage.dropped) == [0, 1, 2, 3]
 
 
-def test_no_random_number_is_used_twice(play: Play) -> None:
-    """Not within a rollout, nor by two members of a group; yet each member's numbers are its own whoever rolls out beside it."""
-    _, together = play([GOOD, GOOD, REPLY], [GOOD, REPLY])
-    draws = [number for row in together.draws for number in row]
-    assert len(set(draws)) == len(draws) > 0
-    _, alone = play([GOOD, GOOD, REPLY])
-    assert alone.draws[0] == together.draws[0]
+def test_every_member_has_a_seed_of_its_own_whoever_rolls_out_beside_it(play: Play, chat: ChatFormat, task: Task) -> None:
+    _, together = play([REPLY], [REPLY], [REPLY])
+    assert len(set(together.seeds.values())) == 3
+    alone = Stage(chat, {0: [REPLY]})
+    scripted(alone).run([Request(task, 2)])
+    assert alone.seeds[0] == together.seeds[2]
 
 
 # Tokens and masks
 
 
-def test_streams_of_different_length_are_refused_with_task_and_lengths(chat: ChatFormat) -> None:
+@pytest.mark.parametrize("change", [1, -1])
+def test_streams_of_different_length_are_refused_with_task_and_lengths(change: int, chat: ChatFormat, task: Task) -> None:
     """Case 2."""
-    trajectory = scripted_trajectory(chat)
-    for ids, labels, logprobs in (([1, 2, 3], [1, 1], [0.0] * 3), ([1], [1], []), ([], [1], [0.5])):
-        fault = rf"test-9, member 2: {len(ids)} tokens, {len(labels)} labels and {len(logprobs)} log-probs"
-        with pytest.raises(DataError, match=fault):
-            trajectory.add(ids, labels, logprobs)
-    assert trajectory.ids == trajectory.labels == trajectory.logprobs == []
+
+    class Uneven(Stage):
+        def turn(self, key: int, limit: int) -> Turn:
+            turn = super().turn(key, limit)
+            turn.logprobs = [*turn.logprobs, 0.0][: len(turn.ids) + change]
+            return turn
+
+    tokens = len(turn_ids(chat, REPLY))
+    fault = rf"test-0, member 2: {tokens} tokens, {tokens} labels and {tokens + change} log-probs"
+    with pytest.raises(DataError, match=fault):
+        scripted(Uneven(chat, {0: [REPLY]})).run([Request(task, 2)])
 
 
 @pytest.mark.parametrize("cut", [1, 5, 12])
@@ -247,19 +162,19 @@ def test_a_length_stop_without_a_call_is_a_summary_without_a_reply(play: Play, c
     (rollout,), stage = play([Cut("It is")])
     assert rollout.finish_reason is FinishReason.LENGTH
     assert list(rollout.completion_ids) == chat.encode("It is")
-    assert stage.seen == [[*rollout.prompt_ids, *rollout.completion_ids]]
+    assert stage.seen[0] == [*rollout.prompt_ids, *rollout.completion_ids]
     assert set(rollout.labels) == {SUMMARY} and rollout.steps == (Step("It is"),) and rollout.reply == ""
 
 
 def test_a_result_too_long_for_the_context_ends_the_rollout_on_its_call(play: Play, chat: ChatFormat, task: Task) -> None:
     """Case 4: no summary, the last run is TOOL, the reason is recorded. One position more or less makes the difference."""
     prompt = len(chat.prompt_ids([{"role": "user", "content": task.question}], task.tools))
-    needed = prompt + len(turn_ids(chat, GOOD)) + len(chat.glue_ids(['{"city":"Łódź","sky":"rain"}'])) + 1
+    needed = prompt + len(turn_ids(chat, GOOD)) + len(chat.glue_ids([GOOD_CALL], ['{"city":"Łódź","sky":"rain"}'])) + 1
     (cut,), stage = play([GOOD, REPLY], positions=needed - 1)
     assert cut.finish_reason is FinishReason.CONTEXT
     assert list(cut.completion_ids) == turn_ids(chat, GOOD) and set(cut.labels) == {TOOL_}
     assert errors(cut) == [None]  # it was executed; only its result did not fit
-    assert stage.seen == [[*cut.prompt_ids, *cut.completion_ids]]
+    assert stage.seen[0] == [*cut.prompt_ids, *cut.completion_ids]
     (whole,), _ = play([GOOD, Cut(REPLY)], positions=needed)
     assert runs(whole.labels) == [TOOL_, ENV, SUMMARY] and whole.labels.count(SUMMARY) == 1
     assert whole.finish_reason is FinishReason.CONTEXT  # no room for more
@@ -299,17 +214,12 @@ def test_a_prompt_longer_than_the_context_is_a_rollout_without_tokens(play: Play
     assert stage.limits == []  # nothing was asked of the policy
 
 
-def test_only_the_prompts_that_fit_are_sampled_and_all_are_counted(
-    chat: ChatFormat, task: Task, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stage = Stage(chat, [[GOOD, REPLY], [REPLY]])
-    monkeypatch.setattr(engine_module, "TokenBatch", stage.batch)
-    monkeypatch.setattr(engine_module, "sample_turns", stage.sample_turns)
-    policy = Policy(SimpleNamespace(config=SimpleNamespace(max_position_embeddings=400)), chat, "v")
-    engine = Engine(policy, p.Rollouts(), p.Simulator(), seed=0)
+def test_only_the_prompts_that_fit_are_sampled_and_all_are_counted(chat: ChatFormat, task: Task) -> None:
+    stage = Stage(chat, {1: [GOOD, REPLY], 3: [REPLY]})
     long = replace(task, task_id="long", question="What? " * 400)
     ended: list[int] = []
-    rollouts = engine.run([Request(long, 0), Request(task, 0), Request(long, 1), Request(task, 1)], ended.append)
+    requests = [Request(long, 0), Request(task, 0), Request(long, 1), Request(task, 1)]
+    rollouts = scripted(stage, positions=400).run(requests, ended.append)
     assert [rollout.rollout_id for rollout in rollouts] == ["long/0", "test-0/0", "long/1", "test-0/1"]
     assert [len(rollout.steps) for rollout in rollouts] == [0, 2, 0, 1]
     assert sum(ended) == 4
@@ -364,7 +274,7 @@ def test_a_bad_first_call_is_a_typed_error_that_the_policy_reads(
 
 def test_a_tool_of_another_task_is_unknown_here(play: Play, task: Task) -> None:
     """Case 10: `noop` exists, but not in this task's list."""
-    noop = render_call(Call("noop", {}))
+    noop = write_blocks([Call("noop", {})])
     (without,), _ = play([noop, REPLY], task=replace(task, task_id="a", tools=(TOOL,)))
     (with_it,), _ = play([noop, REPLY], task=replace(task, task_id="b", tools=(TOOL, OTHER_TOOL)))
     assert errors(without) == [CallError.UNKNOWN_TOOL]
@@ -373,7 +283,7 @@ def test_a_tool_of_another_task_is_unknown_here(play: Play, task: Task) -> None:
 
 def test_every_call_over_the_limit_gets_an_error_of_its_own(play: Play, chat: ChatFormat) -> None:
     """Case 11: four calls, two allowed: four attempts, four results, in order; what is broken stays broken."""
-    oslo = render_call(Call("get_weather", {"city": "Oslo"}))
+    oslo = write_blocks([Call("get_weather", {"city": "Oslo"})])
     (rollout,), _ = play([GOOD + oslo + GOOD + "<tool_call>{}</tool_call>", REPLY], simulator={"max_parallel_calls": 2})
     assert errors(rollout) == [None, None, CallError.OVER_LIMIT, CallError.MALFORMED]
     assert [attempt.name for attempt in rollout.attempts] == ["get_weather", "get_weather", "get_weather", None]
@@ -411,7 +321,7 @@ def test_non_ascii_text_survives_call_result_and_parquet(
     """Case 12: and nowhere along the way is it written in escapes."""
     stated = replace(task, question=f"Weather in {city}?", state={"weather": {city: {"sky": "雨"}}})
     reply = f"雨 in {city}."
-    (rollout,), _ = play([render_call(Call("get_weather", {"city": city})), reply], task=stated)
+    (rollout,), _ = play([write_blocks([Call("get_weather", {"city": city})]), reply], task=stated)
     assert rollout.attempts[0].arguments == {"city": city}
     assert rollout.attempts[0].result == {"city": city, "sky": "雨"}
     text = chat.decode([*rollout.prompt_ids, *rollout.completion_ids])
@@ -479,23 +389,8 @@ def test_text_before_a_call_is_split_off_on_request(play: Play, chat: ChatFormat
 # A real model
 
 
-@pytest.fixture(scope="module")
-def talkative(policy: Policy) -> Policy:
-    """The tiny random model, made likely to open calls and to end turns, so that rollouts have several turns."""
-    model = copy.deepcopy(policy.model)
-    chat = policy.format
-    model.config.max_position_embeddings = 512
-    favoured = [chat.end_id, *chat.call_marker_ids]
-
-    def favour(module: Any, inputs: Any, output: Any) -> None:
-        output.logits[..., favoured] += 3.5
-
-    model.register_forward_hook(favour)
-    return Policy(model, chat, "tiny")
-
-
 def roll_out(policy: Policy, tasks: Sequence[Task], members: Sequence[int], seed: int = 0, **settings: Any) -> list[Rollout]:
-    rollouts = p.Rollouts(max_turns=3, max_turn_tokens=24, max_failures=9, **settings)
+    rollouts = p.Rollouts(**{"max_turns": 3, "max_turn_tokens": 24, "max_failures": 9, **settings})
     engine = Engine(policy, rollouts, p.Simulator(), seed)
     return engine.run([Request(task, member) for task in tasks for member in members])
 

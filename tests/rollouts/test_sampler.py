@@ -1,88 +1,309 @@
-"""The sampler against plain full forward passes and `generate`."""
+"""The generator on transformers against plain full forward passes and `generate`."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import (
+    AutoModelForCausalLM,
+    Cohere2Config,
+    DeepseekV3Config,
+    Gemma2Config,
+    Gemma3TextConfig,
+    GPT2Config,
+    GptOssConfig,
+    LlamaConfig,
+    MambaConfig,
+    MistralConfig,
+    Phi3Config,
+    Qwen2Config,
+    Qwen3Config,
+    SmolLM3Config,
+    T5Config,
+    T5ForConditionalGeneration,
+)
 
+from slca.errors import DataError
 from slca.policy.model import Policy
-from slca.rollouts.sampler import TokenBatch, sample_turns
+from slca.rollouts.generator import Turn
+from slca.rollouts.sampler import TransformersGenerator, draw
+from slca.rollouts.slots import Slots
 
-PROMPTS = [[11, 12, 13], [20, 21, 22, 23, 24, 25, 26], [11, 12, 13], [30]]
+PROMPTS = [[11, 12, 13], [20, 21, 22, 23, 24, 25, 26], [11, 12, 13], [30], [20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 40]]
+END = frozenset({2})
 
 
-def full_logits(policy: Policy, ids: list[int]) -> torch.Tensor:
-    with torch.no_grad():
-        return policy.model(torch.tensor([ids])).logits[0, -1].float()
+def generator(policy: Policy, temperature: float = 1.0, rows: int = 8) -> TransformersGenerator:
+    return TransformersGenerator(policy.model, policy.format.stop_ids, temperature, rows)
+
+
+def turns(generator: TransformersGenerator, wanted: int) -> dict[int, Turn]:
+    ended: dict[int, Turn] = {}
+    while len(ended) < wanted:
+        ended.update(generator.step())
+    return ended
+
+
+def sample(generator: TransformersGenerator, prompts: Sequence[Sequence[int]], limit: int) -> list[Turn]:
+    for key, prompt in enumerate(prompts):
+        generator.add(key, prompt, limit, seed=key)
+    ended = turns(generator, len(prompts))
+    return [ended[key] for key in range(len(prompts))]
+
+
+def converse(
+    generator: TransformersGenerator, prompts: Sequence[Sequence[int]], glue: Callable[[int, int], list[int]], rounds: int
+) -> list[list[tuple[list[int], Turn]]]:
+    """Per conversation, its turns, each with all ids before it."""
+    history = [list(prompt) for prompt in prompts]
+    said: list[list[tuple[list[int], Turn]]] = [[] for _ in prompts]
+    for key, prompt in enumerate(prompts):
+        generator.add(key, prompt, 10, seed=key)
+    going = len(prompts)
+    while going:
+        for key, turn in generator.step():
+            said[key].append((list(history[key]), turn))
+            if len(said[key]) == rounds:
+                generator.drop(key)
+                going -= 1
+            else:
+                more = glue(key, len(said[key]))
+                history[key] += [*turn.ids, *more]
+                generator.go_on(key, more, 10)
+    return said
 
 
 @torch.no_grad()
-def test_ragged_growth_keeps_every_row_equal_to_a_full_forward_pass(policy: Policy) -> None:
-    batch = TokenBatch(policy.model, PROMPTS)
-    rows = [list(prompt) for prompt in PROMPTS]
-    for tokens in ([[5], [6, 7, 8], [], [9, 10]], [[], [1], [2, 3, 4, 5, 6], []]):
-        batch.extend(tokens)
-        rows = [row + more for row, more in zip(rows, tokens, strict=True)]
-        for i, row in enumerate(rows):
-            torch.testing.assert_close(batch.logits[i], full_logits(policy, row), atol=1e-5, rtol=0)
+def greedy(model: Any, ids: list[int], limit: int, end: int) -> list[int]:
+    output = model.generate(
+        torch.tensor([ids]),
+        attention_mask=torch.ones(1, len(ids), dtype=torch.long),
+        max_new_tokens=limit,
+        do_sample=False,
+        eos_token_id=end,
+        pad_token_id=0,
+    )
+    return list(output[0, len(ids) :].tolist())
 
 
 @torch.no_grad()
-def test_selected_rows_go_on_undisturbed(policy: Policy) -> None:
-    batch = TokenBatch(policy.model, PROMPTS)
-    batch.extend([[5], [6, 7], [8], [9]])
-    batch.select([3, 1])
-    batch.extend([[1, 2, 3], [4]])
-    torch.testing.assert_close(batch.logits[0], full_logits(policy, [30, 9, 1, 2, 3]), atol=1e-5, rtol=0)
-    torch.testing.assert_close(batch.logits[1], full_logits(policy, [*PROMPTS[1], 6, 7, 4]), atol=1e-5, rtol=0)
+def full_logprobs(model: Any, ids: list[int], turn: Turn) -> torch.Tensor:
+    logits = model(torch.tensor([ids + turn.ids])).logits[0, len(ids) - 1 : -1].float()
+    return torch.log_softmax(logits, -1).gather(1, torch.tensor(turn.ids)[:, None])[:, 0]
 
 
-@torch.no_grad()
+# Exactness
+
+
 def test_greedy_equals_generate_token_for_token(policy: Policy) -> None:
-    batch = TokenBatch(policy.model, PROMPTS)
-    turns = sample_turns(batch, [np.empty(0)] * 4, [24] * 4, 0.0, policy.format.end_id)
-    for prompt, turn in zip(PROMPTS, turns, strict=True):
-        output = policy.model.generate(
-            torch.tensor([prompt]), max_new_tokens=24, do_sample=False, eos_token_id=policy.format.end_id, pad_token_id=0
-        )
-        assert turn.ids == output[0, len(prompt) :].tolist()
+    for prompt, turn in zip(PROMPTS, sample(generator(policy, 0.0), PROMPTS, 24), strict=True):
+        assert turn.ids == greedy(policy.model, prompt, 24, policy.format.end_id)
 
 
-@torch.no_grad()
-def test_recorded_logprobs_equal_recomputed_ones(policy: Policy) -> None:
-    uniforms = np.random.default_rng(0).random((4, 24))
-    turns = sample_turns(TokenBatch(policy.model, PROMPTS), list(uniforms), [24, 10, 24, 1], 1.0, policy.format.end_id)
-    assert [len(turn.ids) for turn in turns][1::2] == [10, 1]
-    for prompt, turn in zip(PROMPTS, turns, strict=True):
-        logits = policy.model(torch.tensor([prompt + turn.ids])).logits[0, len(prompt) - 1 : -1].float()
-        expected = torch.log_softmax(logits, -1).gather(1, torch.tensor(turn.ids)[:, None])[:, 0]
-        torch.testing.assert_close(torch.tensor(turn.logprobs), expected, atol=1e-4, rtol=0)
+def test_recorded_logprobs_equal_those_of_one_full_forward_pass(policy: Policy) -> None:
+    for prompt, turn in zip(PROMPTS, sample(generator(policy), PROMPTS, 24), strict=True):
+        expected = full_logprobs(policy.model, prompt, turn)
+        torch.testing.assert_close(torch.tensor(turn.logprobs), expected, atol=1e-5, rtol=0)
 
 
-@torch.no_grad()
-def test_a_row_is_sampled_alike_alone_and_in_a_batch(policy: Policy) -> None:
-    uniforms = list(np.random.default_rng(1).random((4, 16)))
-    together = sample_turns(TokenBatch(policy.model, PROMPTS), uniforms, [16] * 4, 1.0, policy.format.end_id)
-    for i, prompt in enumerate(PROMPTS):
-        (alone,) = sample_turns(TokenBatch(policy.model, [prompt]), uniforms[i : i + 1], [16], 1.0, policy.format.end_id)
-        assert alone.ids == together[i].ids
+SHAPE: dict[str, Any] = {
+    "vocab_size": 97,
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 256,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
+LATENT = {"kv_lora_rank": 16, "q_lora_rank": 16, "qk_rope_head_dim": 8, "qk_nope_head_dim": 8, "v_head_dim": 8}
+EXPERTS = {"n_routed_experts": 4, "n_group": 1, "topk_group": 1, "num_experts_per_tok": 2, "moe_intermediate_size": 16}
+FAMILIES: dict[str, Callable[[], Any]] = {
+    "llama": lambda: LlamaConfig(**SHAPE),
+    "qwen2": lambda: Qwen2Config(**SHAPE),
+    "qwen2 with windows in some layers": lambda: Qwen2Config(
+        **SHAPE, use_sliding_window=True, sliding_window=8, max_window_layers=2
+    ),
+    "qwen3": lambda: Qwen3Config(**SHAPE, head_dim=8),
+    "mistral with a window": lambda: MistralConfig(**SHAPE, sliding_window=8),
+    "gemma2, eager": lambda: Gemma2Config(**SHAPE, head_dim=8, sliding_window=8, attn_implementation="eager"),
+    "gemma3": lambda: Gemma3TextConfig(**SHAPE, head_dim=8, sliding_window=8),
+    "phi3": lambda: Phi3Config(**SHAPE),
+    "smollm3": lambda: SmolLM3Config(**SHAPE),
+    "cohere2": lambda: Cohere2Config(**SHAPE, head_dim=8, sliding_window=8),
+    "gpt-oss": lambda: GptOssConfig(**SHAPE, head_dim=8, sliding_window=8, num_local_experts=4),
+    "deepseek": lambda: DeepseekV3Config(**{**SHAPE, "num_key_value_heads": 4}, **LATENT, **EXPERTS),
+    "gpt2": lambda: GPT2Config(vocab_size=97, n_positions=256, n_embd=32, n_layer=2, n_head=4, bos_token_id=1, eos_token_id=2),
+}
 
 
-@torch.no_grad()
-def test_sampling_follows_the_distribution(policy: Policy) -> None:
-    """The first token of 4,000 rows, against the model's own probabilities: total variation below 3 standard deviations."""
-    rows = 4000
-    batch = TokenBatch(policy.model, [PROMPTS[0]] * rows)
-    probabilities = torch.softmax(batch.logits[0].double(), -1).numpy()
-    uniforms = np.random.default_rng(2).random((rows, 1))
-    turns = sample_turns(batch, list(uniforms), [1] * rows, 1.0, policy.format.end_id)
-    counts = np.bincount([turn.ids[0] for turn in turns], minlength=len(probabilities))
+@pytest.mark.parametrize("family", FAMILIES)
+def test_many_turns_in_few_rows_are_those_of_generate(family: str) -> None:
+    """Nine conversations of three turns in three rows, of which some begin alike: queueing, copying, moving, windows."""
+    torch.manual_seed(0)
+    model = AutoModelForCausalLM.from_config(FAMILIES[family]()).eval()
+    for parameter in model.parameters():
+        if parameter.ndim > 1:
+            parameter.data.normal_(0, 0.3)  # so that texts differ and sometimes end
+    rng = np.random.default_rng(0)
+    shared = rng.integers(3, 97, 12).tolist()
+    prompts = [shared[: rng.integers(1, 12)] + rng.integers(3, 97, rng.integers(1, 20)).tolist() for _ in range(9)]
+    prompts[3] = prompts[4] = prompts[0]
+    more = {(key, turn): rng.integers(3, 97, rng.integers(1, 9)).tolist() for key in range(9) for turn in (1, 2)}
+    said = converse(TransformersGenerator(model, END, 0.0, 3), prompts, lambda key, turn: more[key, turn], 3)
+    for conversation in said:
+        for before, turn in conversation:
+            assert turn.ids == greedy(model, before, 10, 2)
+            torch.testing.assert_close(torch.tensor(turn.logprobs), full_logprobs(model, before, turn), atol=1e-4, rtol=0)
+
+
+def test_models_that_would_not_be_exact_are_refused_with_the_reason() -> None:
+    mamba = AutoModelForCausalLM.from_config(MambaConfig(vocab_size=97, hidden_size=32, num_hidden_layers=2))
+    with pytest.raises(DataError, match=r"'mamba'.*linear_attention layers keep no KV cache"):
+        Slots(mamba)
+    llama = AutoModelForCausalLM.from_config(LlamaConfig(**SHAPE))
+    llama.config._attn_implementation = "flex_attention"
+    with pytest.raises(DataError, match=r"'flex_attention'; load it with attn_implementation 'sdpa' or 'eager'"):
+        Slots(llama)
+    shared = AutoModelForCausalLM.from_config(LlamaConfig(**SHAPE, num_kv_shared_layers=2))
+    with pytest.raises(DataError, match="some of its layers have no keys and values of their own"):
+        Slots(shared)
+    t5 = T5ForConditionalGeneration(T5Config(vocab_size=97, d_model=32, d_kv=8, d_ff=64, num_layers=1, num_heads=4))
+    with pytest.raises(DataError, match="T5ForConditionalGeneration cannot be rolled out"):
+        Slots(t5)
+
+
+# Independence
+
+
+@settings(max_examples=15)
+@given(st.permutations(range(5)), st.integers(1, 5), st.integers(0, 3))
+def test_a_conversation_is_the_same_alone_in_any_order_and_in_any_number_of_rows(
+    policy: Policy, order: list[int], rows: int, late: int
+) -> None:
+    alone = []
+    for key, prompt in enumerate(PROMPTS):
+        one = generator(policy)
+        one.add(key, prompt, 12, seed=key)
+        alone.append(turns(one, 1)[key])
+    together = generator(policy, rows=rows)
+    ended: dict[int, Turn] = {}
+    for key in order[late:]:
+        together.add(key, PROMPTS[key], 12, seed=key)
+    for step in range(100):
+        for key, turn in together.step():
+            ended[key] = turn
+            together.drop(key)
+        if step == 0:
+            for key in order[:late]:  # while others are in the middle of their turns
+                together.add(key, PROMPTS[key], 12, seed=key)
+    assert len(ended) == len(PROMPTS)
+    for key, turn in enumerate(alone):
+        assert (ended[key].ids, ended[key].ended) == (turn.ids, turn.ended)
+        assert ended[key].logprobs == pytest.approx(turn.logprobs, abs=1e-5)
+
+
+def test_a_conversation_that_waits_for_its_results_stalls_no_other(policy: Policy) -> None:
+    """Two of three rows wait; the third samples on, and what the two become does not depend on how long they waited."""
+
+    def play(patience: int) -> list[Turn]:
+        rows = generator(policy, rows=3)
+        first = sample(rows, PROMPTS[:2], 3)
+        rows.add(2, PROMPTS[4], 40, seed=9)
+        waited = [turn for _ in range(patience) for turn in rows.step()]
+        assert all(key == 2 for key, _ in waited)
+        for key in (1, 0):
+            rows.go_on(key, [31, 32, 33], 6)
+        ended = turns(rows, 3 - len(waited)) | dict(waited)
+        return [*first, ended[0], ended[1], ended[2]]
+
+    at_once, late = play(0), play(17)
+    assert [turn.ids for turn in late] == [turn.ids for turn in at_once]
+
+
+# The cache
+
+
+def test_the_cache_is_bounded_however_many_conversations_pass_through_it(policy: Policy) -> None:
+    """No holes: 200 conversations of two turns in 4 rows; the cache never has more than 4 rows of 128 columns."""
+    rng = np.random.default_rng(1)
+    prompts = [rng.integers(9, 90, rng.integers(1, 20)).tolist() for _ in range(200)]
+    rows = generator(policy, rows=4)
+
+    def glue(key: int, turn: int) -> list[int]:
+        assert rows.slots.shape[0] <= 4 and rows.slots.shape[1] <= 128
+        return [5] * (1 + key % 3)
+
+    said = converse(rows, prompts, glue, 2)
+    assert [len(conversation) for conversation in said] == [2] * 200
+    assert rows.slots.shape[0] <= 4 and rows.slots.shape[1] <= 128
+
+
+def test_the_members_of_a_group_cost_one_prompt_and_no_history_is_computed_again(
+    policy: Policy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    computed: list[int] = []
+    forward = Slots.forward
+
+    def counted(self: Slots, slots: Any, tokens: Any, starts: Any) -> torch.Tensor:
+        computed.append(sum(len(row) for row in tokens))
+        return forward(self, slots, tokens, starts)
+
+    monkeypatch.setattr(Slots, "forward", counted)
+    prompt, glue = list(range(10, 60)), [5, 6, 7]
+    said = converse(generator(policy), [prompt] * 4, lambda key, turn: glue, 2)
+    sampled = sum(len(turn.ids) for conversation in said for _, turn in conversation)
+    # The prompt once and its last token for the three others; then every token once, but the last of each conversation.
+    assert sum(computed) == len(prompt) + 3 + (sampled - 4) + 4 * len(glue)
+
+
+# Sampling
+
+
+def test_sampling_follows_the_distribution() -> None:
+    """20,000 draws against the probabilities, over more than one block: root mean square deviation of one, in deviations."""
+    rows, vocabulary = 20_000, 600
+    logits = torch.randn(vocabulary, generator=torch.Generator().manual_seed(0)) * 2
+    uniforms = np.random.default_rng(2).random(rows)
+    tokens, logprobs = draw(logits.expand(rows, -1), uniforms.tolist(), 1.0)
+    probabilities = torch.softmax(logits.double(), -1).numpy()
+    counts = np.bincount(tokens, minlength=vocabulary)
     deviations = (counts - rows * probabilities) / np.sqrt(rows * probabilities * (1 - probabilities))
-    assert np.sqrt(np.mean(deviations**2)) == pytest.approx(1.0, abs=0.15)
+    assert np.sqrt(np.mean(deviations**2)) == pytest.approx(1.0, abs=0.1)
+    np.testing.assert_allclose(logprobs, np.log(probabilities)[tokens], atol=2e-6)
 
 
-@torch.no_grad()
-def test_temperature_enters_the_recorded_logprob(policy: Policy) -> None:
-    batch = TokenBatch(policy.model, [PROMPTS[1]])
-    expected = torch.log_softmax(batch.logits[0] / 0.5, -1)
-    (turn,) = sample_turns(batch, [np.array([0.3])], [1], 0.5, policy.format.end_id)
-    assert turn.logprobs[0] == pytest.approx(expected[turn.ids[0]].item(), abs=1e-6)
+@settings(max_examples=60)
+@given(st.integers(1, 5), st.sampled_from([3, 255, 256, 257, 700]), st.floats(0.3, 2.0), st.integers(0, 2**31))
+def test_a_draw_is_the_inverse_transform_and_never_takes_what_is_impossible(
+    rows: int, vocabulary: int, temperature: float, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    logits = rng.normal(0, 4, (rows, vocabulary)).astype(np.float32)
+    logits[:, rng.random(vocabulary) < 0.5] = -np.inf
+    logits[:, rng.integers(vocabulary)] = 1.0
+    uniforms = [*rng.random(rows - 1).tolist(), 1 - 2**-53]
+    tokens, _ = draw(torch.from_numpy(logits), uniforms, temperature)
+    cumulative = torch.softmax(torch.from_numpy(logits).double() / temperature, -1).cumsum(-1)
+    for row, (token, uniform) in enumerate(zip(tokens, uniforms, strict=True)):
+        assert logits[row, token] > -np.inf
+        before = cumulative[row, token - 1].item() if token else 0.0
+        assert before - 1e-6 <= uniform <= cumulative[row, token].item() + 1e-6
+
+
+def test_temperature_enters_the_recorded_logprob() -> None:
+    logits = torch.randn(1, 300, generator=torch.Generator().manual_seed(1))
+    (token,), (logprob,) = draw(logits, [0.3], 0.5)
+    assert logprob == pytest.approx(torch.log_softmax(logits / 0.5, -1)[0, token].item(), abs=1e-6)
+
+
+def test_greedy_takes_the_first_of_the_likeliest() -> None:
+    (token,), (logprob,) = draw(torch.tensor([[0.0, 2.0, 2.0]]), [0.9], 0.0)
+    assert token == 1
+    assert logprob == pytest.approx(2 - np.log(1 + 2 * np.exp(2)), abs=1e-6)

@@ -16,7 +16,7 @@ and repeats byte for byte without a model.
 import re
 from collections.abc import Sequence
 
-from slca.chat.format import SPECIAL_TOKENS
+from slca.chat.formats.hermes import SPECIAL_TOKENS
 from slca.hierr.words import contains, fold, result_text
 from slca.records import Json
 

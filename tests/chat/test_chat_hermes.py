@@ -1,4 +1,4 @@
-"""The chat format: rendering, glue, and the parser of calls (field cases 1, 8, 12)."""
+"""The default model's format: its template, its glue and its calls, byte for byte (field cases 1, 8, 12)."""
 
 import json
 
@@ -7,10 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from samples import OTHER_TOOL, TOOL
 
-from slca.chat import ChatFormat, parse_calls, render_call
+from slca.chat import ChatFormat
+from slca.chat.formats.hermes import read_blocks, write_blocks
 from slca.records import Call, CallError
 
 CALL = Call("get_weather", {"city": "東京"})
+
+
+def parse_calls(text: str):
+    return read_blocks(text).calls
 
 
 def test_prompt_lists_tools_as_signatures(chat: ChatFormat) -> None:
@@ -28,7 +33,7 @@ def test_enums_are_listed(chat: ChatFormat) -> None:
 
 def test_prompt_turn_glue_turn_is_exactly_the_full_render(chat: ChatFormat) -> None:
     """Field case 1: what is concatenated turn by turn equals a render of the whole conversation, id for id."""
-    turn = render_call(CALL) + render_call(CALL)
+    turn = write_blocks([CALL, CALL])
     messages = [
         {"role": "user", "content": "What is the weather in 東京?"},
         {"role": "assistant", "content": turn},
@@ -37,7 +42,7 @@ def test_prompt_turn_glue_turn_is_exactly_the_full_render(chat: ChatFormat) -> N
         {"role": "assistant", "content": "Rain."},
     ]
     ids = chat.prompt_ids(messages[:1], [TOOL])
-    ids += [*chat.encode(turn), chat.end_id, *chat.glue_ids(['{"sky":"rain"}', '{"sky":"snow"}'])]
+    ids += [*chat.encode(turn), chat.end_id, *chat.glue_ids([CALL, CALL], ['{"sky":"rain"}', '{"sky":"snow"}'])]
     ids += [*chat.encode("Rain."), chat.end_id, *chat.encode("\n")]
     full = chat.render(messages, [TOOL], generate=False)
     assert chat.decode(ids) == full
@@ -45,7 +50,7 @@ def test_prompt_turn_glue_turn_is_exactly_the_full_render(chat: ChatFormat) -> N
 
 
 def test_call_survives_render_and_parse_without_escapes() -> None:
-    text = render_call(CALL)
+    text = write_blocks([CALL])
     assert "東京" in text and "\\u" not in text
     (parsed,) = parse_calls(text)
     assert (parsed.name, parsed.arguments, parsed.error) == ("get_weather", {"city": "東京"}, None)
@@ -77,7 +82,7 @@ def test_string_arguments_stay_strings() -> None:
 
 
 def test_every_opened_marker_is_one_attempt() -> None:
-    good = render_call(Call("f", {}))
+    good = write_blocks([Call("f", {})])
     calls = parse_calls(f"Let me see. {good}<tool_call>{good} and <tool_call>cut off")
     assert [call.error for call in calls] == [None, CallError.UNCLOSED, None, CallError.UNCLOSED]
 
@@ -98,5 +103,5 @@ json_values = st.recursive(
 def test_rendered_calls_parse_back(calls: list[Call]) -> None:
     if any("tool_call>" in json.dumps(call.to_json()) for call in calls):
         return  # a marker inside a value cannot be told from a marker
-    parsed = parse_calls("".join(render_call(call) for call in calls))
+    parsed = parse_calls(write_blocks(calls))
     assert [(call.name, call.arguments) for call in parsed] == [(call.name, call.arguments) for call in calls]
