@@ -163,8 +163,9 @@ class Sampling:
 class Rollout:
     """One trajectory, exactly as sampled.
 
-    completion_ids, labels and logprobs have equal length T (tokens); labels holds ``Segment`` values; logprobs are
-    natural logs under the sampling distribution, 0.0 on ENV tokens. end_state: digest of the simulator's last state.
+    completion_ids, labels, logprobs and call_of have equal length T (tokens); labels holds ``Segment`` values; logprobs are
+    natural logs under the sampling distribution, 0.0 on ENV tokens; call_of says which of ``attempts`` a TOOL token belongs to,
+    -1 for none (everywhere, if it is not given). end_state: digest of the simulator's last state.
     """
 
     rollout_id: str
@@ -181,6 +182,11 @@ class Rollout:
     faults: int = 0
     simulator_failure: bool = False
     sampling: Sampling = field(default_factory=Sampling)
+    call_of: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.call_of:
+            object.__setattr__(self, "call_of", (-1,) * len(self.completion_ids))
 
     @property
     def attempts(self) -> tuple[Attempt, ...]:

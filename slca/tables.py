@@ -44,6 +44,7 @@ _ROW_GROUP = 1024
 _PART, _MANIFEST = "part-*.parquet", "manifest.json"
 _TOKENS = pa.list_(pa.field("element", pa.int32(), nullable=False))
 _LABELS = pa.list_(pa.field("element", pa.int8(), nullable=False))
+_CALLS = pa.list_(pa.field("element", pa.int16(), nullable=False))
 _FLOATS = pa.list_(pa.field("element", pa.float32(), nullable=False))
 _DOUBLES = pa.list_(pa.field("element", pa.float64(), nullable=False))
 _STRINGS = pa.list_(pa.field("element", pa.string(), nullable=False))
@@ -203,6 +204,7 @@ _rollouts_schema = pa.schema(
         _required("completion_ids", _TOKENS),
         _required("labels", _LABELS),
         _required("logprobs", _FLOATS),
+        _required("call_of", _CALLS),
         *(_required(name, _text) for name in ("steps", "finish_reason", "end_state")),
         _required("faults", _count),
         _required("simulator_failure", _flag),
@@ -224,7 +226,7 @@ ROLLOUTS = Contract(
     ),
     "rollout_id",
     (
-        _aligned("completion_ids", "labels", "logprobs"),
+        _aligned("completion_ids", "labels", "logprobs", "call_of"),
         _elements("labels", "rollout_id", _unknown_labels, f"labels are {[int(segment) for segment in Segment]}", show=True),
         _finite("logprobs"),
     ),
@@ -450,7 +452,7 @@ def _rollout_row(rollout: Rollout) -> dict[str, Any]:
 
 def _rollout(row: dict[str, Any]) -> Rollout:
     sampling = Sampling(**{name: row.pop(name) for name in _SAMPLING})
-    for name in ("prompt_ids", "completion_ids", "labels", "logprobs"):
+    for name in ("prompt_ids", "completion_ids", "labels", "logprobs", "call_of"):
         row[name] = tuple(row[name])
     steps = tuple(Step.from_json(step) for step in json.loads(row["steps"]))
     return Rollout(**{**row, "steps": steps, "finish_reason": FinishReason(row["finish_reason"]), "sampling": sampling})

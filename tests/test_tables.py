@@ -50,6 +50,7 @@ ROLLOUT = Rollout(
     completion_ids=(1, 2, 3, 4),
     labels=(Segment.TOOL, Segment.TOOL, Segment.ENV, Segment.SUMMARY),
     logprobs=(-0.5, -1.25, 0.0, -2.0),  # exact in float32
+    call_of=(0, 1, -1, -1),
     steps=(
         Step(
             '<tool_call>{"name": "get_weather", "arguments": {"city": "São Paulo"}}</tool_call>',
@@ -68,8 +69,9 @@ ROLLOUT = Rollout(
     sampling=Sampling(temperature=0.5, top_p=0.9, top_k=3, seed=2**62 + 1),
 )
 CUT = replace(
-    ROLLOUT, rollout_id="t-2/1", member=1, completion_ids=(), labels=(), logprobs=(), steps=(), finish_reason=FinishReason.CONTEXT
-)
+    ROLLOUT, rollout_id="t-2/1", member=1, completion_ids=(), labels=(), logprobs=(), call_of=(), steps=(),
+    finish_reason=FinishReason.CONTEXT,
+)  # fmt: skip
 REWARD = Reward(
     rollout_id="r-東京",
     task_id="t",
@@ -185,7 +187,7 @@ def test_an_empty_table_is_a_table(kind: str, tmp_path: Path) -> None:
 
 SHORT = replace(ROLLOUT, rollout_id="bad", labels=ROLLOUT.labels[:-1])  # field case 2: a mask shorter than the ids
 ROLLOUT_FAULTS = [
-    pytest.param([ROLLOUT, SHORT], ["completion_ids, labels, logprobs differ in length", "bad"], id="short labels"),
+    pytest.param([ROLLOUT, SHORT], ["completion_ids, labels, logprobs, call_of differ in length", "bad"], id="short labels"),
     pytest.param(
         [ROLLOUT, replace(ROLLOUT, rollout_id="bad", logprobs=(-1.0,) * 5)], ["differ in length", "bad"], id="long log-probs"
     ),

@@ -13,16 +13,11 @@ from slca.policy.model import Policy
 from slca.records import Reward, Rollout, Task
 from slca.rollouts.engine import Engine, Request
 
-_BATCH = 64
-
 
 def roll_out(policy: Policy, tasks: Sequence[Task], params: p.Params, progress: Callable[[int], None]) -> list[Rollout]:
     """One rollout for each task, under ``evaluate.temperature``."""
     engine = Engine(policy, params.rollouts, params.simulator, params.evaluate.seed, params.evaluate.temperature)
-    rollouts: list[Rollout] = []
-    for start in range(0, len(tasks), _BATCH):
-        rollouts += engine.run([Request(task, 0) for task in tasks[start : start + _BATCH]], progress)
-    return rollouts
+    return engine.run([Request(task, 0) for task in tasks], progress)
 
 
 def score_all(tasks: Sequence[Task], rollouts: Sequence[Rollout], rewards: p.Rewards) -> list[Reward]:

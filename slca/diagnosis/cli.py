@@ -59,9 +59,9 @@ def settings_of(params: Path) -> Settings:
 
 
 def _gradients(folder: Path, recorded: Recorded, settings: Settings, methods: list[str], limit: int) -> dict[str, Any]:
+    from slca.bars import Bars
     from slca.diagnosis.gradients import gradients
     from slca.policy.model import load_policy, prepare_torch
-    from slca.progress import Bars
 
     prepare_torch(1)
     policy = load_policy(folder)

@@ -18,6 +18,7 @@ import pandas as pd
 from rich.console import Console
 
 from slca import params as p
+from slca.bars import Bars
 from slca.benchmarks import in_domain
 from slca.credit import Settings, contamination_of, groups_of, member_of
 from slca.errors import DataError, ParamsError, RunStopped
@@ -26,7 +27,6 @@ from slca.experiment.plan import Cell, Plan, load
 from slca.experiment.summariser import with_replies_of
 from slca.files import file_digest, read_json, replacing, write_json, write_text
 from slca.policy.model import load_policy, prepare_torch
-from slca.progress import Bars
 from slca.records import Reward
 from slca.side_by_side import beside
 from slca.tables import read_rewards, read_rollouts, read_tasks, write_rewards

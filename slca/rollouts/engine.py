@@ -44,22 +44,25 @@ class _Trajectory:
     ids: list[int] = field(default_factory=list)
     labels: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
+    call_of: list[int] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     turn: Turn | None = None
     calls: tuple[Parsed, ...] = ()
     failures: int = 0
     finish: FinishReason | None = None
 
-    def add(self, ids: Sequence[int], labels: Sequence[int], logprobs: Sequence[float]) -> None:
-        """The only place where tokens join a rollout. Raises DataError where the three streams differ in length."""
-        if not len(ids) == len(labels) == len(logprobs):
+    def add(self, ids: Sequence[int], labels: Sequence[int], logprobs: Sequence[float], call_of: Sequence[int]) -> None:
+        """The only place where tokens join a rollout. Raises DataError where the four streams differ in length."""
+        if not len(ids) == len(labels) == len(logprobs) == len(call_of):
             raise DataError(
                 f"Rollout of task {self.request.task.task_id}, member {self.request.member}: {len(ids)} tokens, "
-                f"{len(labels)} labels and {len(logprobs)} log-probs; a rollout needs one of each per token."
+                f"{len(labels)} labels, {len(logprobs)} log-probs and {len(call_of)} call numbers; a rollout needs one of each "
+                "per token."
             )
         self.ids.extend(ids)
         self.labels.extend(int(label) for label in labels)
         self.logprobs.extend(logprobs)
+        self.call_of.extend(call_of)
 
     @property
     def length(self) -> int:
@@ -85,7 +88,7 @@ class Engine:
         self.seed = seed
         self.temperature = rollouts.temperature if temperature is None else temperature
         self.tag = tag
-        self.cache = Cache(simulator.cache)
+        self.cache = Cache.of(simulator)
 
     def run(self, requests: Sequence[Request], progress: Callable[[int], None] | None = None) -> list[Rollout]:
         """The rollouts of ``requests``, in their order. ``progress`` is told how many have ended."""
@@ -152,7 +155,9 @@ class Engine:
         """Book a sampled turn; its calls."""
         chat = self.policy.format
         labels = chat.label_turn(turn.ids, self.rollouts.mixed_turns)
-        trajectory.add(turn.ids, labels.tolist(), turn.logprobs)
+        made = sum(len(step.attempts) for step in trajectory.steps)
+        call_of = [number + made if number >= 0 else -1 for number in chat.call_of(turn.ids)]
+        trajectory.add(turn.ids, labels.tolist(), turn.logprobs, call_of)
         trajectory.turn, trajectory.calls = turn, chat.parse(chat.turn_text(turn.ids))
         return trajectory.calls
 
@@ -169,7 +174,7 @@ class Engine:
         if trajectory.length + len(glue) >= self.policy.max_positions:
             trajectory.finish = FinishReason.CONTEXT
             return []
-        trajectory.add(glue, [Segment.ENV] * len(glue), [0.0] * len(glue))
+        trajectory.add(glue, [Segment.ENV] * len(glue), [0.0] * len(glue), [-1] * len(glue))
         return glue
 
     def _finish_reason(self, trajectory: _Trajectory, turn: Turn, attempts: Attempts) -> FinishReason | None:
@@ -197,6 +202,8 @@ class Engine:
             completion_ids=tuple(t.ids),
             labels=tuple(labels),
             logprobs=tuple(t.logprobs),
+            # The paper's labels may call the tokens of a call SUMMARY.
+            call_of=tuple(n if label == Segment.TOOL else -1 for n, label in zip(t.call_of, labels, strict=True)),
             steps=tuple(t.steps),
             finish_reason=t.finish,
             end_state=t.session.end_state(),

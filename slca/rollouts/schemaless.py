@@ -7,21 +7,19 @@ so here it no longer punishes arguments of a wrong type.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
+from slca.chat import Conversation
 from slca.rollouts.engine import Engine, Request, _Trajectory
 from slca.sgls.simulator import Session
-from slca.sgls.tool import Tool, load_tools
+from slca.sgls.tool import Tool
 
 
 class SchemalessEngine(Engine):
     """An engine whose sessions hold stripped tools and an empty state."""
 
-    def _start(self, request: Request, *rest: Any) -> _Trajectory:
-        trajectory = super()._start(request, *rest)
-        task = request.task
-        tools = stripped(load_tools(task.tools, f"task {task.task_id}"))
-        trajectory.session = Session(tools, {}, self.simulator, session=task.task_id, cache=self.cache)
+    def _start(self, request: Request, tools: tuple[Tool, ...], opening: Conversation) -> _Trajectory:
+        trajectory = super()._start(request, tools, opening)
+        trajectory.session = Session(stripped(tools), {}, self.simulator, session=request.task.task_id, cache=self.cache)
         return trajectory
 
 

@@ -21,10 +21,15 @@ Fill = Callable[[dict[str, Any], Json, dict[str, Json], Json], Json]
 """(schema, subject, arguments, record) -> a value that validates against ``schema``; see ``slca.sgls.backends.Request``."""
 
 
-def completed(tool: Tool, result: Json, arguments: dict[str, Json], fill: Fill, careful: bool = False) -> Json:
-    """A behaviour's result cut to what the output schema lists, missing values filled in; found records likewise."""
+def completed(
+    tool: Tool, result: Json, arguments: dict[str, Json], fill: Fill, careful: bool = False, compiled: Validator | None = None
+) -> Json:
+    """A behaviour's result cut to what the output schema lists, missing values filled in; found records likewise.
+
+    compiled: the output schema's validator, for those who have it at hand: finding it takes a while where the schema is large.
+    """
     output: dict[str, Any] = tool.output or {}
-    layout = _Layout(output, arguments, fill, careful)
+    layout = _Layout(output, arguments, fill, careful, compiled)
     answer = _laid_out(tool, result, arguments, layout)
     if careful and not layout.fits(answer, output):
         return fill(output, _subject(tool, result, arguments), arguments, result)
@@ -110,9 +115,11 @@ def _spellings(value: Json) -> list[Json]:
 class _Layout:
     """Lays values out along the schemas of one answer. root: the whole output schema, which references lead into."""
 
-    def __init__(self, root: dict[str, Any], arguments: dict[str, Json], fill: Fill, careful: bool) -> None:
+    def __init__(
+        self, root: dict[str, Any], arguments: dict[str, Json], fill: Fill, careful: bool, compiled: Validator | None
+    ) -> None:
         self._root = root
-        self._compiled: Validator | None = None
+        self._compiled = compiled
         self._objects: dict[int, tuple[Json, list[dict[str, Any]]]] = {}
         self._arguments = arguments
         self._fill = fill

@@ -268,7 +268,7 @@ class Session:
 
         problem = ""
         for careful in (False,) if as_it_is else (False, True):
-            whole = completed(tool, result, arguments, fill, careful)
+            whole = completed(tool, result, arguments, fill, careful, prepared.result)
             told = _problem(prepared.result, whole)
             if told is None:
                 return whole

@@ -53,6 +53,7 @@ class OnPolicyTrainer(SegmentLockedGRPOTrainer):
             "logprobs": [list(rollout.logprobs) for rollout in rollouts],
             "env_mask": [[int(label != 0) for label in rollout.labels] for rollout in rollouts],
             "labels": [rollout.labels for rollout in rollouts],
+            "call_of": [rollout.call_of for rollout in rollouts],
             "scored": list(scored),
         }
 

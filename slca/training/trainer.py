@@ -19,15 +19,16 @@ Groups are TRL's: completions of one prompt stand together in the batch that is 
 processes; each process keeps its own rows of the result.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, Literal
 
 import torch
 from accelerate.utils import gather_object
 from trl import GRPOConfig, GRPOTrainer
 
-from slca.chat import ChatFormat as format_of
+from slca.chat import format_of
 from slca.chat.segments import relabel_last_run
 from slca.credit import METHODS, Groups, Member, Settings, groups_of, signal, spread
 from slca.errors import ParamsError
@@ -123,8 +124,9 @@ class SegmentLockedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         return None if bool(own.isnan().all()) else float(own.nansum())
 
     def _calculate_rewards(self, *args: Any, **kwargs: Any) -> torch.Tensor:
-        self._rewards: torch.Tensor = super()._calculate_rewards(*args, **kwargs)  # (B of all processes, functions)
-        return self._rewards
+        rewards: torch.Tensor = super()._calculate_rewards(*args, **kwargs)  # (B of all processes, functions)
+        self._rewards = rewards
+        return rewards
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         output: dict[str, Any] = super()._generate_and_score_completions(inputs)
@@ -132,8 +134,9 @@ class SegmentLockedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         size = self.num_generations if mode == "train" else self.num_generations_eval
         first = self.accelerator.process_index * len(inputs)
         own = slice(first, first + len(inputs))
-        labels = [self._labels(row, *tokens) for row, tokens in zip(inputs, _sampled(output), strict=True)]
-        call_of = [tuple(row.get("call_of", ())) for row in inputs]
+        tokens = _sampled(output)
+        labels = [self._labels(row, *own) for row, own in zip(inputs, tokens, strict=True)]
+        call_of = [self._call_of(row, *own) for row, own in zip(inputs, tokens, strict=True)]
         members = self.members(inputs, labels, self._rewards[own])
         gathered = gather_object(list(zip(members, labels, call_of, strict=True)))
         groups = groups_of([member for member, *_ in gathered], [row // size for row in range(len(gathered))])
@@ -156,15 +159,23 @@ class SegmentLockedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         if self._chat is None:
             return tuple(relabel_last_run([Segment.TOOL if own else Segment.ENV for own in sampled]).tolist())
         labels = [int(Segment.ENV)] * len(ids)
-        start = 0
-        while start < len(ids):
-            end = start
-            while end < len(ids) and sampled[end] == sampled[start]:
-                end += 1
-            if sampled[start]:
-                labels[start:end] = self._chat.label_turn(ids[start:end], self.mixed_turns).tolist()
-            start = end
+        for start, end in _turns(sampled):
+            labels[start:end] = self._chat.label_turn(ids[start:end], self.mixed_turns).tolist()
         return tuple(labels)
+
+    def _call_of(self, row: dict[str, Any], ids: list[int], sampled: list[bool]) -> tuple[int, ...]:
+        """The number of the call that each completion token belongs to, counted through all turns."""
+        if "call_of" in row:
+            return tuple(row["call_of"])
+        numbers = [-1] * len(ids)
+        made = 0
+        if self._chat is None:
+            return tuple(numbers)
+        for start, end in _turns(sampled):
+            own = self._chat.call_of(ids[start:end])
+            numbers[start:end] = [number + made if number >= 0 else -1 for number in own]
+            made += max(own, default=-1) + 1
+        return tuple(numbers)
 
     def _get_per_token_logps_and_entropies(
         self, model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor, logits_to_keep: int, **options: Any
@@ -184,6 +195,16 @@ def _sampled(output: dict[str, Any]) -> list[tuple[list[int], list[bool]]]:
     sampled = present if mask is None else mask.bool()
     rows = zip(output["completion_ids"], present, sampled, strict=True)
     return [(ids[kept].tolist(), own[kept].tolist()) for ids, kept, own in rows]
+
+
+def _turns(sampled: Sequence[bool]) -> Iterator[tuple[int, int]]:
+    """Start and end of each run of sampled tokens: the turns of a completion."""
+    start = 0
+    for own, run in groupby(sampled):
+        end = start + sum(1 for _ in run)
+        if own:
+            yield start, end
+        start = end
 
 
 def _fit(advantages: torch.Tensor, completion_ids: torch.Tensor) -> torch.Tensor:

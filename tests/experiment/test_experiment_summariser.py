@@ -10,7 +10,7 @@ from slca.chat import ChatFormat
 from slca.experiment.summariser import history, with_replies_of
 from slca.hierr import score
 from slca.policy.model import Policy, new_model
-from slca.records import Attempt, FinishReason, Rollout, Segment, Step, Task
+from slca.records import Attempt, Call, FinishReason, Rollout, Segment, Step, Task
 
 PARAMS = p.Params(rollouts=p.Rollouts(max_turn_tokens=24))
 
@@ -27,7 +27,9 @@ def rollouts(chat: ChatFormat, task: Task) -> list[Rollout]:
     """One that called and replied, one that replied at once, one that was cut off at a call."""
     call = '<tool_call>{"name": "get_weather", "arguments": {"city": "Łódź"}}</tool_call>'
     attempt = Attempt("get_weather", {"city": "Łódź"}, None, {"city": "Łódź", "sky": "rain"})
-    called, glue, said = chat.encode(call), chat.glue_ids(['{"city":"Łódź","sky":"rain"}']), chat.encode("The sky: rain.")
+    made_call = Call("get_weather", {"city": "Łódź"})
+    called, glue = chat.encode(call), chat.glue_ids([made_call], ['{"city":"Łódź","sky":"rain"}'])
+    said = chat.encode("The sky: rain.")
     prompt = tuple(chat.prompt_ids([{"role": "user", "content": task.question}], task.tools))
 
     def made(name: str, turns: list[tuple[list[int], Segment]], steps: tuple[Step, ...], end: FinishReason) -> Rollout:

@@ -26,7 +26,17 @@ METHOD_NAMES, SEEDS = ("grpo", "slca"), (0, 1)
 RUNS = [f"{method}-{seed}" for method in METHOD_NAMES for seed in SEEDS]
 STEPS = range(1, 5)
 EVALUATED = {"evaluate_warmstart", *(f"evaluate@{run}" for run in RUNS)}
-STAGES = {"schemas", "tasks", "warmstart", "rollouts", "rewards", "inspect", *(f"train@{run}" for run in RUNS), *EVALUATED, "report"}
+STAGES = {
+    "schemas",
+    "tasks",
+    "warmstart",
+    "rollouts",
+    "rewards",
+    "inspect",
+    *(f"train@{run}" for run in RUNS),
+    *EVALUATED,
+    "report",
+}
 
 
 # What a run leaves

@@ -140,7 +140,7 @@ def test_streams_of_different_length_are_refused_with_task_and_lengths(change: i
             return turn
 
     tokens = len(turn_ids(chat, REPLY))
-    fault = rf"test-0, member 2: {tokens} tokens, {tokens} labels and {tokens + change} log-probs"
+    fault = rf"test-0, member 2: {tokens} tokens, {tokens} labels, {tokens + change} log-probs and {tokens} call numbers"
     with pytest.raises(DataError, match=fault):
         scripted(Uneven(chat, {0: [REPLY]})).run([Request(task, 2)])
 
@@ -339,7 +339,8 @@ def test_injected_faults_are_counted_and_are_no_failing_steps(play: Play) -> Non
 
 def test_a_simulator_without_a_valid_answer_marks_the_rollout(play: Play, task: Task) -> None:
     """Case 14's first half: the mark is what HierR masks by."""
-    stated = replace(task, state={"weather": {"Łódź": {"sky": 7}}})  # the output schema wants text
+    nothing = {**task.tools[0], "output": {"type": "object", "allOf": [{"required": ["sky"]}, {"not": {"required": ["sky"]}}]}}
+    stated = replace(task, tools=(nothing, *task.tools[1:]))  # an output schema that no value satisfies
     (failed, spared), _ = play([GOOD, REPLY], [REPLY], task=stated)
     assert failed.simulator_failure and errors(failed) == [CallError.SIMULATOR_FAILURE]
     assert not spared.simulator_failure
@@ -439,3 +440,19 @@ def test_everything_a_random_model_does_can_be_stored(talkative: Policy, tasks: 
     assert stored == [replace(rollout, logprobs=tuple(np.float32(rollout.logprobs).tolist())) for rollout in rollouts]
     assert all(math.isfinite(value) for rollout in stored for value in rollout.logprobs)
     assert json.dumps([[step.to_json() for step in rollout.steps] for rollout in stored])
+
+
+# Calls
+
+
+def test_every_token_of_a_call_says_which_attempt_it_belongs_to(play: Play, chat: ChatFormat) -> None:
+    """Counted through all turns; results, replies and what stands before the first call belong to none."""
+    (rollout,), _ = play([GOOD + GOOD, GOOD, REPLY], rollouts={"max_turns": 3})
+    assert len(rollout.attempts) == 3
+    marker = chat.tokenizer.convert_tokens_to_ids("<tool_call>")
+    opened = [rollout.call_of[place] for place, token in enumerate(rollout.completion_ids) if token == marker]
+    assert opened == [0, 1, 2]
+    for number, label in zip(rollout.call_of, rollout.labels, strict=True):
+        assert (number >= 0) == (label == Segment.TOOL)
+    (cut,), _ = play([GOOD], rollouts={"max_turns": 1, "segments": "last_run"})
+    assert set(cut.call_of) == {-1}  # the paper's rule says that its only run is SUMMARY

@@ -27,6 +27,8 @@ ASK = {
 }
 Fill = Callable[[str], Any]
 
+SERVER: Any = {"backend": "openai", "base_url": "http://127.0.0.1:9/v1", "model": "a-test-s"}
+
 
 class Service:
     """A simulator backend, named as one that is worth a thread, whose answers come when the test lets them."""
@@ -54,7 +56,7 @@ def requests(task: Task, names: Sequence[str]) -> list[Request]:
 
 
 def engine(chat: ChatFormat, scripts: Sequence[Sequence[str]], **settings: Any) -> Engine:
-    simulator = {"backend": "openai", "concurrency": 4, **settings.pop("simulator", {})}
+    simulator = {**SERVER, "concurrency": 4, **settings.pop("simulator", {})}
     return scripted(Stage(chat, dict(enumerate(scripts))), simulator=simulator, **settings)
 
 
@@ -64,7 +66,7 @@ def said(who: str) -> dict[str, str]:
 
 def test_threads_are_for_backends_that_are_waited_for() -> None:
     assert threads_for(p.Simulator()) == 0
-    assert threads_for(p.Simulator(backend="openai", concurrency=5)) == 5
+    assert threads_for(p.Simulator(**SERVER, concurrency=5)) == 5
 
 
 def test_a_slow_simulator_stalls_its_own_rollout_only(chat: ChatFormat, task: Task, service: Callable[[Fill], None]) -> None:
@@ -126,7 +128,7 @@ def test_the_order_in_which_tools_finish_changes_no_sampled_token(
     def roll_out(fill: Fill, most: int) -> list[Rollout]:
         service(fill)
         rollouts = p.Rollouts(max_turns=3, max_turn_tokens=16, max_failures=9, max_rows=most)
-        simulator = p.Simulator(backend="openai", concurrency=8)
+        simulator = p.Simulator(**SERVER, concurrency=8)
         return Engine(talkative, rollouts, simulator, seed=0).run([Request(task, member) for member in range(8)])
 
     first, again = roll_out(said, 8), roll_out(said, 3)

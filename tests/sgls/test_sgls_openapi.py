@@ -212,6 +212,24 @@ def test_the_parts_of_a_body_by_all_of_are_joined() -> None:
     assert tool.required == ("a", "b")
 
 
+def test_a_refusal_of_further_properties_beside_all_of_does_not_refuse_what_all_of_describes() -> None:
+    page = {"type": "object", "properties": {"next": {"type": "string"}}}
+    nested = {"allOf": [{"$ref": "#/components/schemas/Page"}]}
+
+    def output(**shape: Any) -> tuple[dict[str, Any], list[str]]:
+        answer = {"description": "d", "content": {"application/json": {"schema": {"additionalProperties": False, **shape}}}}
+        paths = {"/a": {"get": {"responses": {"200": answer}}}}
+        read = from_openapi({"openapi": "3.0.0", "paths": paths, "components": {"schemas": {"Page": page}}}, "one")
+        assert read.tools[0].output is not None
+        return read.tools[0].output, [note.place.rsplit("/", 1)[1] for note in read.notes]
+
+    for part in ({"properties": {"pets": {"type": "array"}}}, nested):
+        shape, notes = output(allOf=[part])
+        assert fault(shape, {"pets": [], "next": "a"}) is None and notes == ["additionalProperties"]
+    shape, notes = output(properties=page["properties"], allOf=[nested])
+    assert fault(shape, {"next": "a"}) is None and fault(shape, {"pets": []}) is not None and not notes
+
+
 def test_an_optional_body_with_required_fields_counts_as_required() -> None:
     tool = taking({"type": "object", "required": ["a"], "properties": {"a": {}, "b": {}}}, required=False)
     assert tool.required == ("a",)

@@ -162,11 +162,11 @@ def refused_reason(document: dict[str, Any]) -> str:
 def nested(levels: int, keyword: str) -> Any:
     schema: Any = {}
     for _ in range(levels):
-        schema = {keyword: [schema] if keyword == "allOf" else schema}
+        schema = {keyword: [schema] if keyword == "allOf" else {"a": schema} if keyword == "properties" else schema}
     return schema
 
 
-@pytest.mark.parametrize("keyword", ["items", "allOf", "not", "additionalProperties"])
+@pytest.mark.parametrize("keyword", ["items", "properties", "allOf", "not", "additionalProperties"])
 def test_a_schema_as_deep_as_allowed_is_imported_and_a_deeper_one_is_refused(keyword: str) -> None:
     levels = MOST_IN_A_ROW - 1 if keyword in ("allOf", "not") else DEEPEST_SCHEMA
     check(answering(nested(levels, keyword)))

@@ -231,6 +231,14 @@ def test_a_property_named_like_an_argument_takes_its_value_if_it_may() -> None:
     assert value["timezone"] == "Asia/Tokyo" and isinstance(value["count"], int)
 
 
+def test_an_array_does_without_items_that_nothing_satisfies() -> None:
+    either = {"oneOf": [{"type": "object", "properties": {"a": {}}}, {"type": "object", "properties": {"b": {}}}]}
+    assert fill({"type": "object", "properties": {"files": {"type": "array", "items": either}}, "required": ["files"]}) == {
+        "files": []
+    }
+    assert fill({"type": "array", "items": either, "minItems": 1}) is None
+
+
 def test_values_are_short_and_plausible() -> None:
     schema = {
         "type": "object",

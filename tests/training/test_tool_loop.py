@@ -20,7 +20,9 @@ pytestmark = pytest.mark.slow
 
 def script() -> str:
     """The code block of the README that trains with TRL."""
-    (block,) = (code for code in re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.S) if "GRPOConfig" in code)
+    (block,) = (
+        code for code in re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.S) if "GRPOConfig" in code
+    )
     return str(block)
 
 
@@ -41,7 +43,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     chat: ChatFormat = stand_in("qwen2.5")
     tool = get_json_schema(multiply)
-    texts = []
+    shown = []
     for a, b in PAIRS:
         prompt = chat.tokenizer.apply_chat_template(
             [{"role": "user", "content": f"What is {a} times {b}?"}], tools=[tool], add_generation_prompt=True, tokenize=True,
@@ -49,17 +51,21 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )  # fmt: skip
         calls = [Call("multiply", {"a": a, "b": b})]
         turn = chat.call_turn(calls)
-        texts.append([*prompt, *turn, *chat.glue_ids(calls, [str(a * b)], turn), *chat.reply_turn(f"It is {a * b}.")])
+        glue, reply = chat.glue_ids(calls, [str(a * b)], turn), chat.reply_turn(f"It is {a * b}.")
+        ids = torch.tensor([[*prompt, *turn, *glue, *reply]])
+        labels = torch.tensor([[*[-100] * len(prompt), *turn, *[-100] * len(glue), *reply]])
+        shown.append((ids, labels))
     torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=len(chat.tokenizer), hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=2,
-        max_position_embeddings=2048, tie_word_embeddings=True, pad_token_id=chat.pad_id, eos_token_id=chat.end_id, bos_token_id=None,
+        max_position_embeddings=2048, tie_word_embeddings=True, pad_token_id=chat.pad_id, eos_token_id=chat.end_id,
+        bos_token_id=None,
     )  # fmt: skip
     policy = LlamaForCausalLM(config)
-    optimizer = torch.optim.AdamW(policy.parameters(), lr=5e-3)
-    for step in range(120):
-        ids = torch.tensor([texts[step % len(texts)]])
-        policy(input_ids=ids, labels=ids).loss.backward()
+    optimizer = torch.optim.AdamW(policy.parameters(), lr=3e-3)
+    for step in range(240):
+        ids, labels = shown[step % len(shown)]
+        policy(input_ids=ids, labels=labels).loss.backward()
         optimizer.step()
         optimizer.zero_grad()
     folder = tmp_path_factory.mktemp("model")
@@ -73,7 +79,9 @@ def test_the_readme_s_script_trains_with_trl_s_own_tool_loop(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     text = script().replace("Qwen/Qwen2.5-0.5B-Instruct", str(model)).replace("max_steps=20", "max_steps=2")
-    text = text.replace('GRPOConfig("multiply",', 'GRPOConfig("multiply", bf16=False, use_cpu=True, report_to=[], max_completion_length=96,')
+    text = text.replace(
+        'GRPOConfig("multiply",', 'GRPOConfig("multiply", bf16=False, use_cpu=True, report_to=[], max_completion_length=96,'
+    )
     text = text.replace('    estimator="slca",', '    estimator="slca", on_batch=batches.append,')
     batches: list[Any] = []
     names: dict[str, Any] = {"batches": batches, "__name__": "readme"}

@@ -281,10 +281,15 @@ class _Draw:
                 wanted = _both(wanted, schema["contains"])
             elif attempt and "maxContains" in schema and "contains" in schema:
                 wanted = _both(wanted, {"not": schema["contains"]})
-            for draw in range(TRIES if schema.get("uniqueItems") else 1):
-                item = self.value(wanted, (*path, rng.getrandbits(32), draw), depth + 1)
-                if canonical_json(item) not in map(canonical_json, value):
-                    break
+            try:
+                for draw in range(TRIES if schema.get("uniqueItems") else 1):
+                    item = self.value(wanted, (*path, rng.getrandbits(32), draw), depth + 1)
+                    if canonical_json(item) not in map(canonical_json, value):
+                        break
+            except _Nothing:
+                if index < least or chosen:
+                    raise
+                break  # there may be no such item at all; the array does without
             value.append(item)
         return value
 

@@ -53,10 +53,12 @@ def measure(tools: Sequence[Tool], state: State, params: Simulator, calls: int, 
         "faults": sum(counts.faults.values()),
         "failures": len(failures),
         "failing_tools": sorted({call.tool.name for call in failures}),
+        "judged": sum(verdict is not None for verdict in verdicts),
         "valid": _share([verdict for verdict in verdicts if verdict is not None]),
         "questions": counts.questions,
         "repair_rate": counts.repairs / counts.questions if counts.questions else 0.0,
         "replay_equal": _share([one.attempt == two.attempt for one, two in zip(done.made, same, strict=True)]),
+        "reads": len(reads),
         "any_order_equal": _share([one.attempt == two.attempt for one, two in zip(forwards, backwards, strict=True)]),
         "hit_rate": cached,
         "seed_agreement": agreed / echoed if echoed else None,
@@ -114,29 +116,32 @@ def markdown(name: str, params: Simulator, measures: Measures) -> str:
 
 
 def figure(name: str, measures: Measures) -> Figure:
-    """The shares that should be 100 %, as bars."""
-    shares: list[tuple[str, float]] = [
-        ("valid answers", measures["valid"]),
-        ("equal when repeated", measures["replay_equal"]),
-        ("equal in any order", measures["any_order_equal"]),
+    """The shares that should be 100 %, as bars; beside each of how many it is."""
+    shares: list[tuple[str, float, int]] = [
+        ("valid answers", measures["valid"], measures["judged"]),
+        ("equal when repeated", measures["replay_equal"], measures["calls"]),
+        ("equal in any order", measures["any_order_equal"], measures["reads"]),
     ]
     if measures["seed_agreement"] is not None:
-        shares.append(("seeds agree", measures["seed_agreement"]))
+        shares.append(("seeds agree", measures["seed_agreement"], measures["seed_values"]))
     for check, counted in measures["invariants"].items():
-        if counted["held"] + counted["violated"]:
-            shares.append((check, counted["held"] / (counted["held"] + counted["violated"])))
+        tried = counted["held"] + counted["violated"]
+        if tried:
+            shares.append((check, counted["held"] / tried, tried))
     drawn = Figure(figsize=(7.0, 1.1 + 0.34 * len(shares)), layout="constrained")
     axis = drawn.subplots()
-    axis.barh(range(len(shares)), [100 * share for _, share in shares], color="#0072b2", height=0.6)
-    for row, (_, share) in enumerate(shares):
-        axis.annotate(_percent(share), (100 * share, row), xytext=(4, 0), textcoords="offset points", va="center")
-    axis.set_yticks(range(len(shares)), [title for title, _ in shares])
+    axis.barh(range(len(shares)), [100 * share for _, share, _ in shares], color="#0072b2", height=0.6)
+    for row, (_, share, number) in enumerate(shares):
+        axis.annotate(
+            f"{_percent(share)} of {number:,}", (100 * share, row), xytext=(4, 0), textcoords="offset points", va="center"
+        )
+    axis.set_yticks(range(len(shares)), [title for title, _, _ in shares])
     axis.set_ylim(len(shares) - 0.4, -0.6)
-    axis.set_xlim(0, 112)
+    axis.set_xlim(0, 125)
     axis.set_xticks(range(0, 101, 25))
     axis.tick_params(axis="y", length=0)
     axis.set_xlabel("share (%)")
-    axis.set_title(f"{name}: {measures['calls']} calls of {measures['tools']} tools")
+    axis.set_title(f"{name}: {measures['calls']:,} calls of {measures['tools']:,} tools")
     axis.grid(axis="x")
     return drawn
 

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 from slca.records import Json
+from slca.sgls import validation
 from slca.sgls.importers.base import Refused
 from slca.sgls.importers.dialects import Dialect
 from slca.sgls.importers.document import Document, Fault, pointer, tokens
@@ -25,11 +26,12 @@ from slca.sgls.regexes import BadPattern, compiled_pattern
 
 Side = Literal["request", "answer"]
 
-DEEPEST_SCHEMA = 40
-"""Levels of schemas within one schema, references not counted: what Python's stack leaves room for when schemas are checked."""
+DEEPEST_SCHEMA = validation.DEEPEST_SCHEMA // 2 - 2
+"""Levels of schemas within one schema, references not counted. A level is two of JSON (``properties`` and a name, ``allOf`` and a
+place), and definitions lie two below the top."""
 LONGEST_TEXT = 400
 """Characters of a title or description inside a schema; a longer one is cut at its end, visibly."""
-MOST_IN_A_ROW = 40
+MOST_IN_A_ROW = DEEPEST_SCHEMA
 """Schemas that may apply to one and the same value, one inside the other: what a validator's stack takes."""
 MOST_DEFINITIONS = 2000
 """Definitions that one tool may need."""
@@ -171,7 +173,31 @@ class Schemas:
             except _Bad as problem:
                 self._note(f"{place}/{keyword}", f"{keyword} must be {problem}; it is left out")
         self._hide(new, node, side)
+        if new.get("additionalProperties") is False and "allOf" in new and self._parts_declare_more(node):
+            del new["additionalProperties"]
+            reason = "false beside allOf refuses the very properties that allOf describes; it is left out"
+            self._note(f"{place}/additionalProperties", reason)
         return new
+
+    def _parts_declare_more(self, node: dict[str, Json]) -> bool:
+        """Whether the parts of ``allOf`` declare properties that the schema itself does not."""
+        own = node.get("properties")
+        known = own.keys() if isinstance(own, dict) else set()
+        waiting, seen = [node], set()
+        for schema in waiting:
+            parts = schema.get("allOf")
+            for part in parts if isinstance(parts, list) else ():
+                try:
+                    target, _ = self._document.follow(part, "")
+                except Fault:
+                    continue
+                if isinstance(target, dict) and id(target) not in seen:
+                    seen.add(id(target))
+                    waiting.append(target)
+                    declared = target.get("properties")
+                    if isinstance(declared, dict) and not declared.keys() <= known:
+                        return True
+        return False
 
     def _inner(self, new: dict[str, Json], keyword: str, value: Json, place: str, side: Side, depth: int) -> None:
         """Convert the schemas under ``keyword`` into ``new``. Raises _Bad."""

@@ -1,6 +1,7 @@
 """Which arguments of a call are fields of the record that it writes.
 
-Names are compared without case and signs where there is no closer match: Twilio sends ``FriendlyName`` and shows ``friendly_name``.
+Names are compared without case and signs where there is no closer match: a request's ``FriendlyName`` is the record's
+``friendly_name``.
 """
 
 from collections.abc import Callable, Collection
