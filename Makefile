@@ -17,7 +17,7 @@ setup: .venv/ready .venv-bfcl/ready
 .venv/ready: pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python $(PIP) $(TORCH) $(TORCH_ARGS)
-	$(BIN)/python $(PIP) -e '.[dev,mcp,server,openai]'
+	$(BIN)/python $(PIP) -e '.[dev,mcp,server,openai,dask]'
 	# The extra `models` without what xgrammar needs on GPUs alone, a gigabyte.
 	$(BIN)/python $(PIP) --no-deps $(XGRAMMAR)
 	touch $@

@@ -10,14 +10,13 @@ with the floor: the model's forward passes alone, at the shapes of the run.
 * ``step`` and ``shard``: the pipeline's model, in the 8 groups of a training step and the 32 of a shard. Its warm start if this
   working tree holds one, else one made here from 2,000 demonstrations. TRL gets the model's chat template with a branch that
   writes calls, which TRL demands, and Qwen3's response template.
-* ``smollm2``: 8 groups on the folder that SLCA_SMOLLM2 names (SmolLM2-135M-Instruct as transformers saves it). Both sides
+* ``smollm2``: 8 groups on SmolLM2-135M-Instruct (tests/smollm.py). Both sides
   get TRL's Qwen2.5 template, the one with tools that fits its markers.
 """
 
 import copy
 import functools
 import itertools
-import os
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+import smollm
 import torch
 from datasets import Dataset
 from trl import GRPOConfig, GRPOTrainer
@@ -205,11 +205,8 @@ def the_default(root: Path) -> Policy:
 
 
 def the_smollm2(root: Path) -> Policy:
-    folder = os.environ.get("SLCA_SMOLLM2", "")
-    if not folder:
-        pytest.skip("SLCA_SMOLLM2 names no folder with SmolLM2-135M-Instruct")
     prepare_torch(p.Execution().threads)
-    policy = load_policy(Path(folder))
+    policy = load_policy(smollm.model_folder())
     policy.format.tokenizer.chat_template = qwen2_5_chat_template
     policy.model.config.max_position_embeddings = 2048
     return Policy(policy.model, format_of(policy.format.tokenizer), policy.version)

@@ -1,22 +1,19 @@
-"""A real language model, where SLCA_SMOLLM2 names its folder (SmolLM2-135M-Instruct as transformers saves it)."""
-
-import os
-from pathlib import Path
+"""A real language model: SmolLM2-135M-Instruct (tests/smollm.py)."""
 
 import pytest
+import smollm
 import torch
 
 from slca.policy.model import Policy, load_policy
 from slca.rollouts.sampler import TransformersGenerator
 
-FOLDER = os.environ.get("SLCA_SMOLLM2", "")
 QUESTIONS = ["What is the capital of France?", "Name three colours.", "What is the capital of France?", "Count to five."]
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(not FOLDER, reason="SLCA_SMOLLM2 names no folder")]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
 def smollm2() -> Policy:
-    return load_policy(Path(FOLDER))
+    return load_policy(smollm.model_folder())
 
 
 def prompts(policy: Policy) -> list[list[int]]:

@@ -758,11 +758,18 @@ def test_paths_show_their_collection_and_item(path: str, collection: tuple[str, 
     ("many", "one"),
     [
         *(("pets", "pet"), ("categories", "category"), ("boxes", "box"), ("addresses", "address"), ("status", "status")),
-        *(("analysis", "analysis"), ("branches", "branch"), ("settings", "setting"), ("me", "me")),
+        *(("analysis", "analysis"), ("branches", "branch"), ("caches", "cache"), ("settings", "setting"), ("me", "me")),
     ],
 )
 def test_collections_are_called_by_one_of_theirs(many: str, one: str) -> None:
     assert singular(many) == one
+
+
+def test_where_the_path_has_but_a_letter_records_are_called_after_what_names_them() -> None:
+    bucket, item = record(id=TEXT), {"parameters": in_path("bucketId"), "get": operation("read", record(id=TEXT))}
+    tools = imported({"/b": {"post": operation("make", bucket)}, "/b/{bucketId}": item})
+    refused = session(tools).call("read", {"bucketId": "B1"})
+    assert "there is no bucket 'B1'" in str(refused.result)
 
 
 def test_what_is_inferred_and_seeded_is_the_same_in_any_process() -> None:

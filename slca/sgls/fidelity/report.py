@@ -137,7 +137,7 @@ def figure(name: str, measures: Measures) -> Figure:
         )
     axis.set_yticks(range(len(shares)), [title for title, _, _ in shares])
     axis.set_ylim(len(shares) - 0.4, -0.6)
-    axis.set_xlim(0, 125)
+    axis.set_xlim(0, 130)
     axis.set_xticks(range(0, 101, 25))
     axis.tick_params(axis="y", length=0)
     axis.set_xlabel("share (%)")

@@ -77,7 +77,7 @@ def singular(name: str) -> str:
     """``categories`` -> ``category``, ``boxes`` -> ``box``, ``pets`` -> ``pet``; what is no plural stays."""
     if name.endswith("ies") and len(name) > 4:
         return f"{name[:-3]}y"
-    if name.endswith(("sses", "xes", "ches", "shes", "uses", "zzes")):
+    if name.endswith(("sses", "xes", "ches", "shes", "uses", "zzes")) and not name.lower().endswith("caches"):
         return name[:-2]
     if name.endswith("s") and not name.endswith(("ss", "us", "is")) and len(name) > 2:
         return name[:-1]

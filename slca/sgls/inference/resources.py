@@ -120,8 +120,8 @@ def entities(tools: Iterable[Tool]) -> list[Entity]:
     groups: list[Entity] = []
     # Collections outside others first, so that all that are inside find them.
     for collection, operations in sorted(by_collection.items(), key=lambda item: item[0].count(PARAMETER)):
-        name = names.snake(names.singular(collection[-1]))
-        group = Entity(name, operations, collections={collection}, unclear=collection in unclear)
+        group = Entity("", operations, collections={collection}, unclear=collection in unclear)
+        group.name = _called(collection[-1], group.parameter)
         group.alone = _is_alone(operations)
         # Where the path is no record that is alone, a GET of it that shows no list says nothing.
         if not group.alone:
@@ -136,6 +136,12 @@ def entities(tools: Iterable[Tool]) -> list[Entity]:
                 break
     # A parent's path is shorter than that of what is inside it.
     return sorted(groups, key=lambda group: min(len(collection) for collection in group.collections))
+
+
+def _called(word: str, parameter: str) -> str:
+    """What records are called whose collection is ``word``; after the path's parameter where that is a letter: ``/b/{bucket}``."""
+    name = names.snake(names.singular(word))
+    return name if len(name) > 1 else names.snake(parameter or word).removesuffix("_id")
 
 
 def _is_alone(operations: Sequence[Operation]) -> bool:
