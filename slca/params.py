@@ -116,6 +116,9 @@ class Rollouts(_Section):
     max_failures: Positive = Field(default=2, description="consecutive steps with only failing calls before a rollout ends")
     segments: Literal["structural", "last_run"] = "structural"
     mixed_turns: Literal["tool", "split"] = "tool"
+    on_broken_prefix: Literal["keep", "fail"] = Field(
+        default="keep", description="when a template would render earlier turns otherwise than sampled: go on as sampled, or stop"
+    )
 
 
 class Rewards(_Section):

@@ -89,6 +89,8 @@ class Engine:
         self.temperature = rollouts.temperature if temperature is None else temperature
         self.tag = tag
         self.cache = Cache.of(simulator)
+        self.broken = 0
+        """Turns so far after which a full render of the conversation was not what the policy saw."""
 
     def run(self, requests: Sequence[Request], progress: Callable[[int], None] | None = None) -> list[Rollout]:
         """The rollouts of ``requests``, in their order. ``progress`` is told how many have ended."""
@@ -134,12 +136,12 @@ class Engine:
     def _open(self, task: Task) -> tuple[tuple[Tool, ...], Conversation]:
         """A task's tools, and the conversation that its rollouts begin with."""
         tools = load_tools(task.tools, f"task {task.task_id}")
-        return tools, Conversation(self.policy.format, [{"role": "user", "content": task.question}], task.tools)
+        question = [{"role": "user", "content": task.question}]
+        return tools, Conversation(self.policy.format, question, task.tools, self.rollouts.on_broken_prefix)
 
     def _start(self, request: Request, tools: tuple[Tool, ...], opening: Conversation) -> _Trajectory:
         task = request.task
         conversation = copy.copy(opening)
-        conversation.messages, conversation.ids = list(opening.messages), list(opening.ids)
         # One session name per task, so that the same call in the same state answers the same in the whole group.
         session = Session(tools, task.state, self.simulator, session=task.task_id, cache=self.cache)
         seed = derive_seed("rollout", self.seed, task.task_id, request.member)
@@ -191,6 +193,7 @@ class Engine:
 
     def _rollout(self, t: _Trajectory) -> Rollout:
         assert t.finish is not None
+        self.broken += t.conversation.broken
         labels = relabel_last_run(t.labels).tolist() if self.rollouts.segments == "last_run" else t.labels
         task = t.request.task
         return Rollout(

@@ -5,6 +5,7 @@ unit of resuming: it appears by rename when it is whole, and its content depends
 continues and yields the same files whatever was done before, and whoever made them. The manifest, written last, names them all.
 """
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock
@@ -18,6 +19,8 @@ from slca.rollouts.engine import Engine, Request
 from slca.side_by_side import beside
 from slca.tables import read_tasks, write_manifest, write_rollouts
 from slca.work import fingerprint, open_work, publish, work_folder
+
+log = logging.getLogger(__name__)
 
 _NAME = "rollouts"
 _LOADING = Lock()
@@ -63,6 +66,8 @@ def make_shards(params: p.Params, root: Path, shards: Sequence[int], show: bool)
             part = tasks[shard * size : (shard + 1) * size]
             requests = [Request(task, member) for task in part for member in range(params.rollouts.group_size)]
             write_rollouts(shard_file(work, shard), engine.run(requests, advance))
+    if engine.broken:
+        log.warning("%d turns broke the prefix: the chat template renders them otherwise than they were sampled.", engine.broken)
 
 
 def choose_tasks(tasks: Sequence[Task], rollouts: p.Rollouts) -> list[Task]:
