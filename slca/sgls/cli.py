@@ -14,7 +14,7 @@ import typer
 import yaml
 from pydantic import ValidationError
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from slca.errors import DataError, ParamsError
 from slca.params import Simulator
@@ -50,13 +50,14 @@ def import_(
         raise DataError(f"{source}: nothing was imported. {'; '.join(str(refusal) for refusal in imported.refused[:3])}")
     write_service(output, output.stem, tools)
     console = Console(stderr=True)
-    table = Table("records", "calls on them", "answered from their schemas", title=f"{len(tools)} tools in {output}")
+    columns = [Column(title, overflow="fold") for title in ("records", "calls on them", "answered from their schemas")]
+    table = Table(*columns, title=f"{len(tools)} tools in {output}")
     for row in summary(tools):
         table.add_row(row.entity or "none", "\n".join(row.operations), _some(row.uninferred))
     console.print(table)
     for title, rows in (("imported with less than the source says", imported.notes), ("not imported", imported.refused)):
         for entry in rows:
-            console.print(f"{title}: {entry}", highlight=False, markup=False)
+            console.print(f"{title}: {entry}", highlight=False, markup=False, soft_wrap=True)
 
 
 @app.command()
@@ -131,7 +132,7 @@ def report(
         table.add_row(*row)
     Console().print(table)
     for breach in measures["breaches"]:
-        Console().print(f"broken: {breach}", highlight=False, markup=False)
+        Console().print(f"broken: {breach}", highlight=False, markup=False, soft_wrap=True)
     if output is not None:
         write(output, imported.tools[0].domain, simulator, measures)
 

@@ -54,6 +54,8 @@ def test_what_is_left_out_of_an_import_is_told_with_its_place(tmp_path: Path) ->
     (tmp_path / "tools.json").write_text(json.dumps(tools))
     done = simulate("import", tmp_path / "tools.json", "-o", tmp_path / "out.yaml")
     assert done.returncode == 0 and re.search(r"not imported: #/1 \(broken\)", done.stderr)
+    # A place and its reason stay on one line, to be searched and copied, however narrow the terminal.
+    assert "not imported: #/1 (broken): parameters is not a valid JSON Schema" in done.stderr
     (tmp_path / "bad.json").write_text(json.dumps(tools[1:]))
     assert "nothing was imported. #/0 (broken)" in mistake("import", tmp_path / "bad.json", "-o", tmp_path / "no.yaml")
     assert not (tmp_path / "no.yaml").exists()

@@ -139,7 +139,7 @@ def entities(tools: Iterable[Tool]) -> list[Entity]:
 
 
 def _called(word: str, parameter: str) -> str:
-    """What records are called whose collection is ``word``; after the path's parameter where that is a letter: ``/b/{bucket}``."""
+    """What records are called whose collection is ``word``; after the parameter where that is a letter: ``/b/{bucket}``."""
     name = names.snake(names.singular(word))
     return name if len(name) > 1 else names.snake(parameter or word).removesuffix("_id")
 
