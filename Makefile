@@ -35,7 +35,7 @@ experiment: setup
 	$(BIN)/python -m slca experiment
 
 test: setup check
-	$(BIN)/python -m pytest --benchmark-disable -m "slow or not slow"
+	$(BIN)/python -m pytest --benchmark-disable -m "not bench"
 
 check: setup
 	$(BIN)/ruff check .

@@ -44,7 +44,7 @@ from slca.sgls.tool import load_tools
 from slca.tables import read_tasks
 from slca.tasks import stage as tasks_stage
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.bench]
 
 ROOT = Path(__file__).parents[2]
 MEMBERS = 8

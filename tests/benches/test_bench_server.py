@@ -14,7 +14,7 @@ import psutil
 import pytest
 from serving import notes, serving
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.bench]
 
 LOAD = Path(__file__).with_name("http_load.py")
 CONNECTIONS, SECONDS = 32, 4

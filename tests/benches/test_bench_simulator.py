@@ -17,7 +17,7 @@ from slca.sgls.cache import Cache
 from slca.sgls.simulator import Session
 from slca.sgls.tool import Tool, load_tools
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.bench]
 
 CITY = {"city": {"type": "string"}, "days": {"type": "integer", "minimum": 1}, "unit": {"enum": ["C", "F"]}}
 DAY = {"date": {"type": "string", "format": "date"}, "high": {"type": "number"}, "sky": {"enum": ["sun", "rain"]}}

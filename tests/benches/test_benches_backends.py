@@ -15,7 +15,7 @@ from slca.sgls.backends import BACKENDS, Request, Unreadable
 from slca.sgls.catalog_loader import load_catalog
 from slca.sgls.tool import Tool
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.bench]
 
 
 def _random_model(chat: ChatFormat, folder: Path) -> Path:
