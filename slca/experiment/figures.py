@@ -55,7 +55,8 @@ def noise(results: Results) -> Figure:
         )
         axis.grid(axis="y")
     axes[0].set_ylabel("mean over seeds (0 to 1)")
-    axes[0].legend(frameon=False, fontsize=8.5)
+    handles, names = axes[0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=4, frameon=False, fontsize=8.5)
     figure.suptitle("Normalisation and routing as the judge gets noisier", x=0.01, ha="left", fontsize=10.5, fontweight="bold")
     return figure
 
