@@ -4,12 +4,13 @@ from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
+from credit_cases import a_reward
 
 from slca import params as p
 from slca.experiment.collect import CURVES, Made, Results, build
 from slca.experiment.plan import Cell, Plan, Tasks
 from slca.files import derive_seed
-from slca.records import FinishReason, Reward, TaskKind
+from slca.records import Reward, TaskKind
 
 SPLITS = {"test": 90, "unseen_tools": 30}
 STEPS = 40
@@ -45,38 +46,11 @@ def made_up_plan(seeds: tuple[int, ...] = (0, 1, 2, 3, 4)) -> Plan:
 def reward(task_id: str, kind: TaskKind, success: bool, redundancy: float) -> Reward:
     calls = kind not in (TaskKind.ABSTAIN, TaskKind.MISSING)
     score = 0.95 if success else 0.4
-    return Reward(
-        rollout_id=f"{task_id}/0",
-        task_id=task_id,
-        member=0,
-        kind=kind,
-        tool_score=score,
-        summary_score=0.5,
-        masked="",
-        needs_call=calls,
-        opened_call=calls,
-        has_reply=True,
-        format=1.0,
-        name=score,
-        key=score,
-        value=score,
-        parallel=1.0,
-        process=score,
-        outcome=float(success),
-        success=success,
-        call_steps=(),
-        call_scores=(),
-        correct=0,
-        completeness=score,
-        errors=0,
-        malformed=0,
-        calls=2,
-        redundancy=redundancy,
-        repeats=0,
-        tool_turns=1,
-        sampled_tokens=40,
-        finish_reason=FinishReason.STOP,
-    )
+    return a_reward(
+        f"{task_id}/0", task_id=task_id, kind=kind, tool_score=score, summary_score=0.5, needs_call=calls, opened_call=calls,
+        name=score, key=score, value=score, process=score, outcome=float(success), success=success, call_steps=(),
+        call_scores=(), completeness=score, calls=2, redundancy=redundancy, sampled_tokens=40,
+    )  # fmt: skip
 
 
 def rewards_of(skill: float, redundancy: float, luck: float = 0.0) -> list[Reward]:

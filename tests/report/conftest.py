@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from credit_cases import a_reward
 
 from slca.files import derive_seed, write_json
 from slca.params import Params
-from slca.records import FinishReason, Reward, TaskKind
+from slca.records import Reward, TaskKind
 from slca.report.inputs import load
 from slca.report.results import Results, build
 from slca.report.stage import run
@@ -42,38 +43,13 @@ def world_params(**train: object) -> Params:
 def make_reward(task_id: str, kind: TaskKind, success: bool) -> Reward:
     score = 0.95 if success else 0.45
     calls = kind not in (TaskKind.ABSTAIN, TaskKind.MISSING)
-    return Reward(
-        rollout_id=f"{task_id}/0",
-        task_id=task_id,
-        member=0,
-        kind=kind,
-        tool_score=score,
-        summary_score=0.75 if success else 0.25,
-        masked="",
-        needs_call=calls,
-        opened_call=calls,
-        has_reply=True,
-        format=1.0,
-        name=score,
-        key=score,
-        value=score,
-        parallel=1.0,
-        process=score,
-        outcome=float(success),
-        success=success,
-        call_steps=(0,) if calls else (),
-        call_scores=(score,) if calls else (),
-        correct=int(calls and success),
-        completeness=float(success),
-        errors=0,
-        malformed=0,
-        calls=int(calls),
-        redundancy=0.0 if success else 0.5,
-        repeats=0,
-        tool_turns=int(calls),
-        sampled_tokens=40 if success else 55,
-        finish_reason=FinishReason.STOP,
-    )
+    return a_reward(
+        f"{task_id}/0", task_id=task_id, kind=kind, tool_score=score, summary_score=0.75 if success else 0.25,
+        needs_call=calls, opened_call=calls, name=score, key=score, value=score, process=score, outcome=float(success),
+        success=success, call_steps=(0,) if calls else (), call_scores=(score,) if calls else (),
+        correct=int(calls and success), completeness=float(success), calls=int(calls), redundancy=0.0 if success else 0.5,
+        tool_turns=int(calls), sampled_tokens=40 if success else 55,
+    )  # fmt: skip
 
 
 def rewards_of(method: str, seed: int, skill: float, counts: dict[str, int]) -> list[Reward]:
