@@ -31,6 +31,7 @@ from slca.records import (
     Step,
     Task,
     TaskKind,
+    Trace,
     plan_from_json,
     plan_to_json,
 )
@@ -287,6 +288,32 @@ CREDITS = Contract(
     "credits", "train", _credits_schema, _columns(_credits_schema), "rollout_id", (_finite("advantages"),), ("method",)
 )
 
+_traces_schema = pa.schema(
+    [
+        *(_required(name, _text) for name in ("trace_id", "benchmark", "category", "item_id")),
+        _required("trial", _count),
+        pa.field("score", _number),
+        *(_required(name, _text) for name in ("error", "finish", "turns")),
+        _required("sampled_tokens", _count),
+    ]
+)
+
+
+def _scored_or_explained(table: pa.Table) -> str | None:
+    unexplained = pc.and_(pc.is_null(table["score"]), pc.equal(table["error"], ""))
+    return _offenders(table, unexplained, "trace_id", "a score is missing without a reason")
+
+
+TRACES = Contract(
+    "traces",
+    "evaluate",
+    _traces_schema,
+    _columns(_traces_schema, trial=pap.Check.ge(0), score=pap.Check.in_range(0.0, 1.0)),
+    "trace_id",
+    (_scored_or_explained,),
+    ("benchmark", "category", "finish"),
+)
+
 
 def write_tools(path: Path, tools: Sequence[Tool]) -> None:
     rows = [{"name": t.name, "domain": t.domain, "source": t.source, "definition": canonical_json(t.to_json())} for t in tools]
@@ -361,6 +388,15 @@ def write_credits(path: Path, method: str, rollout_ids: Sequence[str], advantage
 def read_credits(path: Path) -> dict[str, list[float]]:
     """Rollout id -> per-token advantages (T,)."""
     return {row["rollout_id"]: row["advantages"] for row in _rows(path, CREDITS)}
+
+
+def write_traces(path: Path, traces: Iterable[Trace]) -> None:
+    """Rows in the given order."""
+    _write(path, TRACES, (_trace_row(trace) for trace in traces))
+
+
+def read_traces(path: Path) -> list[Trace]:
+    return [_trace(row) for row in _rows(path, TRACES)]
 
 
 def _write(path: Path, contract: Contract, rows: Iterable[dict[str, Any]]) -> None:
@@ -456,3 +492,13 @@ def _rollout(row: dict[str, Any]) -> Rollout:
         row[name] = tuple(row[name])
     steps = tuple(Step.from_json(step) for step in json.loads(row["steps"]))
     return Rollout(**{**row, "steps": steps, "finish_reason": FinishReason(row["finish_reason"]), "sampling": sampling})
+
+
+def _trace_row(trace: Trace) -> dict[str, Any]:
+    row = {field.name: getattr(trace, field.name) for field in fields(Trace)}
+    return row | {"trace_id": trace.trace_id, "turns": canonical_json(list(trace.turns))}
+
+
+def _trace(row: dict[str, Any]) -> Trace:
+    del row["trace_id"]
+    return Trace(**{**row, "turns": tuple(json.loads(row["turns"]))})

@@ -25,6 +25,7 @@ from slca.records import (
     Step,
     Task,
     TaskKind,
+    Trace,
 )
 from slca.sgls.tool import load_tools
 
@@ -358,3 +359,26 @@ def test_a_damaged_part_is_named(tmp_path: Path) -> None:
     (tmp_path / "part-00001.parquet").write_bytes(b"PAR1")
     with pytest.raises(DataError, match=r"part-00001\.parquet"):
         list(tables.read_rollouts(tmp_path))
+
+
+TRACE = Trace("tau2", "mock", "create_task_1", 0, 1.0, "", "user_stop", ({"role": "user", "content": "雨"},), 12)
+
+
+def test_traces_come_back(tmp_path: Path) -> None:
+    failed = replace(TRACE, trial=1, score=None, error="the user simulator did not answer")
+    tables.write_traces(tmp_path / "traces.parquet", [TRACE, failed])
+    assert tables.read_traces(tmp_path / "traces.parquet") == [TRACE, failed]
+
+
+@pytest.mark.parametrize(
+    ("traces", "parts"),
+    [
+        ([TRACE, TRACE], ["trace_id", "tau2/mock/create_task_1/0"]),
+        ([replace(TRACE, score=None)], ["a score is missing without a reason", "tau2/mock/create_task_1/0"]),
+        ([replace(TRACE, score=1.5)], ["score", "1.5"]),
+    ],
+)
+def test_a_trace_that_breaks_the_contract_is_refused(traces: list[Trace], parts: list[str], tmp_path: Path) -> None:
+    with pytest.raises(DataError) as refused:
+        tables.write_traces(tmp_path / "traces.parquet", traces)
+    assert all(part in str(refused.value) for part in parts)
