@@ -251,10 +251,10 @@ class Reward:
 class Trace:
     """One item of a benchmark as a policy met it, and its official verdict.
 
-    category: BFCL's category or tau2's domain. trial: which of several tries of the item, from 0. score: the official reward, 0..1;
-    None where there is none, because the harness and not the policy failed (``error`` says how). error: the checker's reason for
-    less than full marks, empty at full marks. finish: how the conversation ended. turns: what was said and called, in order, as
-    JSON objects with a ``role``.
+    category: BFCL's category or tau2's domain. trial: which of several tries of the item, from 0. score: the official reward,
+    0..1; None where there is none, because the harness and not the policy failed (``error`` says how). error: the checker's
+    reason for less than full marks, empty at full marks. finish: how the conversation ended. turns: what was said and called,
+    in order, as JSON objects with a ``role``.
     """
 
     benchmark: str

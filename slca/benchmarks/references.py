@@ -1,8 +1,8 @@
 """What a score is read against: answers of no model at all.
 
-``gold`` replays the published answers, ``do_nothing`` never calls, ``random_call`` makes one well-formed call of a tool that was
-offered. Gold says what the harness can measure, the other two what a score is worth; the warm start is the fourth reference and is
-evaluated like any checkpoint.
+``gold`` replays the published answers, ``do_nothing`` never calls, ``random_call`` makes one well-formed call of a tool that
+was offered. Gold says what the harness can measure, the other two what a score is worth; the warm start is the fourth reference
+and is evaluated like any checkpoint.
 """
 
 import random
