@@ -91,7 +91,7 @@ def evaluate(
 
 @app.command()
 def report(params: ParamsFile = DEFAULT) -> None:
-    """All results -> reports/results.md, results.json and figures."""
+    """All results -> reports/results.{md,html,json}, metrics.json and figures."""
     from slca.report.stage import run
 
     run(p.load(params))

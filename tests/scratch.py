@@ -19,6 +19,7 @@ import yaml
 
 ROOT = Path(__file__).parents[1]
 GENERATED = ("dvc.lock", "reports/")  # tracked, but written by the pipeline: a scratch repository starts without them
+KEPT = ("reports/experiment/results.json",)  # read by the pipeline, written by none of its stages
 DVC = (sys.executable, "-m", "dvc")
 LONGEST = 1800.0  # seconds for a whole run of the pipeline on a busy machine
 
@@ -35,7 +36,7 @@ class Repository:
         command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
         listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
         for name in filter(None, listed.split("\0")):
-            if (ROOT / name).is_file() and not name.startswith(GENERATED):
+            if (ROOT / name).is_file() and (name in KEPT or not name.startswith(GENERATED)):
                 (path / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(ROOT / name, path / name)
         # Outputs stay where a stage wrote them, also where the file system could link them to the cache: their times tell tests

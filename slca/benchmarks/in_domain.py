@@ -25,11 +25,12 @@ def score_all(tasks: Sequence[Task], rollouts: Sequence[Rollout], rewards: p.Rew
     return [score(task, rollout, quiet) for task, rollout in zip(tasks, rollouts, strict=True)]
 
 
-def metrics(rewards: Sequence[Reward]) -> dict[str, float]:
+def metrics(rewards: Sequence[Reward]) -> dict[str, float | None]:
     """Means over the tasks that could be scored; ``masked`` counts those that could not.
 
     success: process at or above the threshold. argument_match: matched argument values / gold keys. simulated_cost: calls made,
-    each standing for one paid call of a real service. tool_turns, sampled_tokens: per task.
+    each standing for one paid call of a real service. tool_turns, sampled_tokens: per task. calls_per_solved, tokens_per_solved:
+    all calls made, all tokens sampled, on solved tasks or not / tasks with success; None where none is solved.
     """
     scored = [reward for reward in rewards if not reward.masked]
     columns: dict[str, list[float | None]] = {
@@ -47,4 +48,10 @@ def metrics(rewards: Sequence[Reward]) -> dict[str, float]:
     for kind in sorted({reward.kind for reward in scored}):
         columns[f"success_{kind}"] = [reward.success for reward in scored if reward.kind == kind]
     means = {name: round(float(np.mean(np.array(values, dtype=float))), 6) for name, values in columns.items() if values}
-    return {"tasks": len(rewards), "masked": len(rewards) - len(scored), **means}
+    solved = sum(reward.success for reward in scored)
+    costs = {
+        "calls_per_solved": sum(reward.calls for reward in scored),
+        "tokens_per_solved": sum(reward.sampled_tokens for reward in scored),
+    }
+    each = {name: round(cost / solved, 6) if solved else None for name, cost in costs.items()}
+    return {"tasks": len(rewards), "masked": len(rewards) - len(scored), **means, **each}

@@ -6,7 +6,7 @@ from typing import Any
 
 from slca import params as p
 from slca.bars import Bars
-from slca.benchmarks import in_domain
+from slca.benchmarks import in_domain, references
 from slca.benchmarks.bfcl import harness
 from slca.chat import Parsed
 from slca.files import write_json
@@ -23,7 +23,8 @@ def run(params: p.Params, method: str, seed: int | None = None, root: Path = Pat
     name = method if seed is None else f"{method}-{seed}"
     prepare_torch(params.execution.threads)
     policy = load_policy(root / "models" / name)
-    report: dict[str, Any] = {"method": method, "seed": seed, "splits": {}}
+    size = sum(weights.numel() for weights in policy.model.parameters())
+    report: dict[str, Any] = {"method": method, "seed": seed, "parameters": size, "splits": {}}
     rewards: list[Reward] = []
     with Bars() as bars:
         for split in SPLITS:
@@ -33,6 +34,8 @@ def run(params: p.Params, method: str, seed: int | None = None, root: Path = Pat
             scored = in_domain.score_all(tasks, rollouts, params.rewards)
             report["splits"][split] = in_domain.metrics(scored)
             rewards += scored
+            if seed is None:  # what all runs are read against is measured once
+                report.setdefault("references", {})[split] = references.measure(tasks, params)
         report["bfcl"] = _bfcl(policy, name, params, root, bars)
     write_rewards(root / "data" / "evaluation" / f"{name}.parquet", rewards)
     write_json(root / "reports" / "evaluation" / f"{name}.json", report)

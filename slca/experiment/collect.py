@@ -21,7 +21,7 @@ from slca.files import derive_seed
 from slca.records import Reward, TaskKind
 from slca.report import learning
 from slca.report.intervals import Floats, Interval, mean_interval
-from slca.report.results import rounded
+from slca.report.numbers import rounded
 
 SPLITS = ("test", "unseen_tools")
 REFERENCE, OURS = "grpo", "slca"

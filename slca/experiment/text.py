@@ -10,9 +10,9 @@ from slca.experiment import prototype
 from slca.experiment.collect import OURS, REFERENCE, SPLITS, SQUARE, Results
 from slca.records import TaskKind
 from slca.report.intervals import seed_coverage
-from slca.report.markdown import cell as estimate
-from slca.report.markdown import table
 from slca.report.published import COLUMNS, PUBLISHED
+from slca.report.wording import cell as estimate
+from slca.report.wording import table
 
 TEST, UNSEEN = SPLITS
 SPLIT_NAMES = {TEST: "test", UNSEEN: "unseen tools"}

@@ -1,5 +1,10 @@
-"""The four figures of the report, each drawn by one function from numbers that are in results.json or the training CSVs."""
+"""The figures of the report, each drawn by one function from numbers that are in results.json or the training CSVs.
 
+What policies are read against (answers of no model, ``slca.benchmarks.references``) is drawn in grey, in rows or marks of its
+own, and never as a line across others' labels.
+"""
+
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,22 +14,17 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from slca.figures import colour, marker, save, style
-from slca.report.inputs import SPLITS, WARMSTART
+from slca.report.benchmarks import REFERENCES
+from slca.report.inputs import SPLITS
 from slca.report.intervals import Floats
 from slca.report.learning import WINDOW, seed_mean, trailing_mean
-from slca.report.results import SEGMENTS, Results
+from slca.report.numbers import Results
+from slca.report.results import SEGMENTS
+from slca.report.wording import label
 
-LABELS = {
-    WARMSTART: "warm start",
-    "test": "test",
-    "unseen_tools": "unseen tools",
-    "tool": "TOOL tokens",
-    "summary": "SUMMARY tokens",
-}
-
-
-def label(name: str) -> str:
-    return LABELS.get(name, name)
+_COLUMNS = 4
+_GREY = "#9a9a9a"
+_MARKS = {"gold": "P", "do_nothing": "X", "random_call": "d"}
 
 
 def write_all(folder: Path, results: Results, curves: dict[str, dict[str, Floats]]) -> None:
@@ -32,23 +32,27 @@ def write_all(folder: Path, results: Results, curves: dict[str, dict[str, Floats
     with style():
         save(learning_curves(curves), folder / "learning_curves")
         save(success(results), folder / "success")
+        save(cost(results), folder / "cost")
         save(contamination(results), folder / "contamination")
         save(bfcl(results), folder / "bfcl")
+        save(tau2(results), folder / "tau2")
 
 
 def learning_curves(curves: dict[str, dict[str, Floats]]) -> Figure:
-    """Success, process and summary of the training rollouts by step: a thin line per seed, a thick one for their mean."""
+    """Success, process and summary of the training rollouts by step: the mean of the seeds, in a band from lowest to highest."""
     panels = {"success": "success (share)", "process": "process score", "summary": "summary score"}
-    figure = Figure(figsize=(9.6, 3.3), layout="constrained")
+    figure = Figure(figsize=(9.6, 3.5), layout="constrained")
     axes = figure.subplots(1, len(panels), sharey=True)
     for axis, (column, title) in zip(axes, panels.items(), strict=True):
         ends: dict[str, float] = {}
         for method, columns in curves.items():
             steps, smoothed = columns["step"][0], trailing_mean(columns[column])
-            for row in smoothed:
-                axis.plot(steps, row, color=colour(method), linewidth=0.7, alpha=0.45)
+            there = ~np.isnan(smoothed).all(axis=0)
+            low, high = (np.full(len(steps), np.nan) for _ in range(2))
+            low[there], high[there] = np.nanmin(smoothed[:, there], axis=0), np.nanmax(smoothed[:, there], axis=0)
+            axis.fill_between(steps, low, high, color=colour(method), alpha=0.22, linewidth=0)
             mean = seed_mean(smoothed)
-            axis.plot(steps, mean, color=colour(method), linewidth=2.2)
+            axis.plot(steps, mean, color=colour(method), linewidth=2.0)
             if np.isfinite(mean[-1]):
                 ends[method] = float(mean[-1])
         axis.set_title(title)
@@ -57,29 +61,31 @@ def learning_curves(curves: dict[str, dict[str, Floats]]) -> Figure:
         _end_labels(axis, float(steps[-1]), ends)
         axis.tick_params(axis="y", length=3 if axis is axes[0] else 0)
     axes[0].set_ylabel(f"mean of {WINDOW} steps (0 to 1)")
-    figure.suptitle(
-        "Training rollouts at temperature 1: seeds (thin) and their mean (thick)",
-        x=0.01,
-        ha="left",
-        fontsize=10.5,
-        fontweight="bold",
-    )
+    _title(figure, "Training rollouts at temperature 1: mean of the seeds, band from the lowest seed to the highest")
     return figure
 
 
 def success(results: Results) -> Figure:
-    """Above: success of every method. Below: paired differences. Dots are seeds, the line is the 95 % interval."""
+    """Above: success of every method and reference. Below: paired differences. Dots are seeds, the line is the 95 % interval."""
     methods, comparisons = list(results["methods"]), list(results["comparisons"])
-    figure = Figure(figsize=(9.6, 1.5 + 0.38 * (len(methods) + len(comparisons)) + 1.3), layout="constrained")
-    axes = figure.subplots(2, len(SPLITS), sharex="row", sharey="row", height_ratios=[len(methods) + 0.6, len(comparisons) + 0.6])
+    names = _references(*results["references"].values())
+    rows = len(methods) + len(names)
+    figure = Figure(figsize=(9.6, 2.4 + 0.38 * (rows + len(comparisons))), layout="constrained")
+    heights = [rows + 0.6, len(comparisons) + 0.6]
+    axes = figure.subplots(2, len(SPLITS), sharex="row", sharey="row", height_ratios=heights)
     for upper, lower, split in zip(axes[0], axes[1], SPLITS, strict=True):
         for row, method in enumerate(methods):
-            _estimate(
-                upper, row, method, results["methods"][method][split].get("success"), results["success_by_seed"][method][split]
-            )
-        _rows(upper, [label(method) for method in methods])
+            by_seed = results["success_by_seed"][method][split]
+            _estimate(upper, row, method, results["methods"][method][split].get("success"), by_seed)
+        for row, name in enumerate(names, len(methods)):
+            value = results["references"][split][name].get("success")
+            if value is not None:
+                upper.plot([value], [row], marker=_MARKS[name], color=_GREY, markersize=7, markeredgecolor="white", zorder=4)
+                _number(upper, value, row, f"{value:.3f}")
+        _rows(upper, [*map(label, methods), *map(label, names)])
         upper.set_title(f"{label(split)} ({results['run']['tasks'][split]} tasks)")
         upper.set_xlabel("success (share of tasks)")
+        upper.margins(x=0.08)
         lower.axvline(0.0, color="#444444", linewidth=1.0)
         for row, name in enumerate(comparisons):
             entry = results["comparisons"][name][split].get("success")
@@ -87,10 +93,115 @@ def success(results: Results) -> Figure:
             _estimate(lower, row, first, entry and {**entry, "mean": entry["difference"]}, {}, signed=True)
         _rows(lower, [_pair(name) for name in comparisons])
         lower.set_xlabel("paired difference in success")
-    figure.suptitle(
-        "Success on held-out tasks: seeds (small), mean and 95 % interval", x=0.01, ha="left", fontsize=10.5, fontweight="bold"
-    )
+        lower.margins(x=0.08)
+    _title(figure, "Success on held-out tasks: seeds (small), mean and 95 % interval")
     return figure
+
+
+def cost(results: Results) -> Figure:
+    """Success against what a task costs, in calls and in sampled tokens; bars are 95 % intervals of both. Grey: references."""
+    axes_names = {"simulated_cost": "calls made per task", "sampled_tokens": "sampled tokens per task"}
+    figure = Figure(figsize=(9.6, 6.6), layout="constrained")
+    axes = figure.subplots(len(axes_names), len(SPLITS), sharex="row", sharey="row")
+    for row, (metric, name) in enumerate(axes_names.items()):
+        for axis, split in zip(axes[row], SPLITS, strict=True):
+            for method, splits in results["methods"].items():
+                x, y = splits[split].get(metric), splits[split].get("success")
+                if x and y:
+                    hue = colour(method)
+                    axis.plot([x["low"], x["high"]], [y["mean"]] * 2, color=hue, linewidth=1.6)
+                    axis.plot([x["mean"]] * 2, [y["low"], y["high"]], color=hue, linewidth=1.6)
+                    mark: dict[str, Any] = {"marker": marker(method), "color": hue, "markersize": 7, "markeredgecolor": "white"}
+                    axis.plot([x["mean"]], [y["mean"]], linestyle="", label=label(method), zorder=4, **mark)
+            for one, figures in results["references"].get(split, {}).items():
+                if figures.get(metric) is not None and figures.get("success") is not None:  # references sample no tokens
+                    point = ([figures[metric]], [figures["success"]])
+                    axis.plot(*point, marker=_MARKS[one], color=_GREY, linestyle="", markersize=8, label=label(one), zorder=3)
+            axis.set_title(f"{label(split)}: {name.split(' per ')[0]}")
+            axis.set_xlabel(name)
+            axis.grid()
+            axis.margins(0.12)
+            axis.set_xlim(left=min(0.0, axis.get_xlim()[0]))
+        axes[row][0].set_ylabel("success (share of tasks)")
+    named = dict(zip(*reversed(axes[0][0].get_legend_handles_labels()), strict=True))
+    figure.legend(named.values(), named.keys(), loc="outside lower center", ncols=6, frameon=False, fontsize=8.5)
+    _title(figure, "Cost against success: mean and 95 % intervals of both (up and to the left is better)")
+    return figure
+
+
+def bfcl(results: Results) -> Figure:
+    """Accuracy per BFCL category, with Wilson's interval, beside the references."""
+    panels = {
+        (name if entry["n"] is None else f"{name}\nn = {entry['n']}"): (entry, entry["scores"])
+        for name, entry in results["bfcl"]["categories"].items()
+    }
+    scope = "first items of each category" if results["bfcl"]["partial"] else "all items"
+    return _bars(
+        f"BFCL accuracy, {scope}: mean of the seeds and 95 % interval", panels, list(results["methods"]), "accuracy (share)"
+    )
+
+
+def tau2(results: Results) -> Figure:
+    """pass^1 per tau2 domain, with Wilson's interval, beside the references."""
+    panels = {
+        (name if entry["n"] is None else f"{name}\nn = {entry['n']}"): (entry, entry["scores"]["pass_1"])
+        for name, entry in results["tau2"].get("domains", {}).items()
+    }
+    return _bars("tau2 pass^1: mean of the seeds and 95 % interval", panels, list(results["methods"]), "pass^1 (share)")
+
+
+def _bars(title: str, panels: Mapping[str, tuple[Results, Results]], methods: Sequence[str], unit: str) -> Figure:
+    """One panel of bars for each entry: name -> (its references, method -> estimate)."""
+    names = [name for name in REFERENCES if any(entry[name] is not None for entry, _ in panels.values())]
+    rows = [*methods, *names]
+    lines = max(1, -(-len(panels) // _COLUMNS))
+    figure = Figure(figsize=(9.6, 0.7 + lines * (1.0 + 0.24 * len(rows))), layout="constrained")
+    columns = min(_COLUMNS, max(1, len(panels)))
+    axes = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False).ravel()
+    for axis, (name, (entry, scores)) in zip(axes, panels.items(), strict=False):
+        for row, one in enumerate(rows):
+            score = scores.get(one) if one in methods else _point(entry[one])
+            if score is None:
+                continue
+            axis.barh(row, score["mean"], height=0.68, color=colour(one) if one in methods else _GREY, alpha=0.8)
+            end = score["mean"]
+            if score["low"] is not None:
+                for hue, width in (("white", 2.8), ("#222222", 1.3)):  # seen on light and on dark bars
+                    axis.plot([score["low"], score["high"]], [row, row], color=hue, linewidth=width)
+                end = score["high"]
+            place: dict[str, Any] = {
+                "xytext": (4, 0),
+                "textcoords": "offset points",
+                "va": "center",
+                "fontsize": 8,
+                "color": "#222222",
+            }
+            axis.annotate(f"{score['mean']:.3f}", (end, row), **place)
+        axis.set_yticks(range(len(rows)), [label(one) for one in rows])
+        axis.set_ylim(len(rows) - 0.4, -0.6)
+        axis.set_xlim(0.0, 1.32)  # room for a number beside a full bar
+        axis.set_xticks([0.0, 0.5, 1.0])
+        axis.tick_params(axis="y", length=0)
+        axis.grid(axis="x")
+        axis.set_title(name, fontsize=9)
+    for axis in axes[len(panels) :]:
+        axis.set_axis_off()
+    for axis in axes[max(0, len(panels) - columns) : len(panels)]:
+        axis.set_xlabel(unit)
+        axis.tick_params(axis="x", labelbottom=True)
+    if not panels:
+        axes[0].set_title("was not run")
+    _title(figure, title)
+    return figure
+
+
+def _point(value: float | None) -> Results | None:
+    return None if value is None else {"mean": value, "low": None, "high": None}
+
+
+def _references(*splits: Mapping[Any, Any]) -> list[str]:
+    """The references that were measured, in their order."""
+    return [name for name in REFERENCES if any(name in split for split in splits)]
 
 
 def contamination(results: Results) -> Figure:
@@ -115,42 +226,7 @@ def contamination(results: Results) -> Figure:
         axis.set_xlabel("share of variance (0 to 1)")
         axis.margins(x=0.25)
         axis.set_xlim(left=0.0)
-    figure.suptitle(
-        "Credit variance explained by the other segment's reward", x=0.01, ha="left", fontsize=10.5, fontweight="bold"
-    )
-    return figure
-
-
-def bfcl(results: Results) -> Figure:
-    """Accuracy per BFCL category with Wilson's interval; dashed lines: what the gold answers and no call at all score."""
-    categories = results["bfcl"]["categories"]
-    figure = Figure(figsize=(9.6, 3.2), layout="constrained")
-    axes = np.atleast_1d(figure.subplots(1, max(1, len(categories)), sharex=True, sharey=True))
-    methods = list(results["methods"])
-    for axis, (category, entry) in zip(axes, categories.items(), strict=False):
-        for row, method in enumerate(methods):
-            score = entry["scores"].get(method)
-            _estimate(axis, row, method, score, score["by_seed"] if score else {})
-        _rows(axis, [label(method) for method in methods])
-        for value in sorted({entry[name] for name in ("gold", "do_nothing") if entry[name] is not None}):
-            text = ", ".join(word for name, word in (("gold", "gold"), ("do_nothing", "no call")) if entry[name] == value)
-            axis.axvline(value, color="#444444", linewidth=1.1, linestyle="--", zorder=1)
-            side, shift = ("right", -3) if value > 0.5 else ("left", 3)
-            axis.annotate(text, (value, -0.62), xytext=(shift, 0), textcoords="offset points", ha=side, va="center", fontsize=8)
-        axis.set_title(category if entry["n"] is None else f"{category} (n = {entry['n']})")
-        axis.set_xlabel("accuracy (share)")
-    axes[0].set_xlim(-0.04, 1.04)
-    if not categories:
-        axes[0].set_yticks([])
-        axes[0].set_title("no category was run")
-    scope = "first items of each category" if results["bfcl"]["partial"] else "all items"
-    figure.suptitle(
-        f"BFCL accuracy, {scope}: seeds (small), mean and 95 % interval",
-        x=0.01,
-        ha="left",
-        fontsize=10.5,
-        fontweight="bold",
-    )
+    _title(figure, "Credit variance explained by the other segment's reward")
     return figure
 
 
@@ -169,17 +245,18 @@ def _estimate(
         axis.plot(
             [np.nan if value is None else value for value in seeds.values()], levels, ".", color=hue, markersize=4.5, zorder=3
         )
-    number = f"{entry['mean']:+.3f}" if signed else f"{entry['mean']:.3f}"
-    axis.annotate(
-        number,
-        (entry["mean"], row),
-        xytext=(0, 6),
-        textcoords="offset points",
-        ha="center",
-        fontsize=8.5,
-        color="#222222",
-        bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6},  # readable across grid lines and the zero line
-    )
+    _number(axis, entry["mean"], row, f"{entry['mean']:+.3f}" if signed else f"{entry['mean']:.3f}")
+
+
+def _number(axis: Axes, x: float, row: int, text: str) -> None:
+    """A number above its mark, readable across grid lines and the zero line."""
+    box: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
+    place: dict[str, Any] = {"xytext": (0, 6), "textcoords": "offset points", "ha": "center"}
+    axis.annotate(text, (x, row), fontsize=8.5, color="#222222", bbox=box, **place)
+
+
+def _title(figure: Figure, text: str) -> None:
+    figure.suptitle(text, x=0.01, ha="left", fontsize=10.5, fontweight="bold")
 
 
 def _rows(axis: Axes, names: list[str]) -> None:

@@ -7,6 +7,7 @@ Files (relative to the root), and the stage that writes each:
   references among them.
 * ``data/evaluation/<method>-<seed>.parquet`` and ``warmstart.parquet``, ``evaluate``: the score of each task, for intervals.
 * ``reports/rewards.json``, ``rewards``: calibration.
+* ``reports/experiment/results.json``, the command ``slca experiment``: ablations and other rewards, where it has been run.
 
 Checked: every file is there; a run's JSON agrees with its table (a mixture of an old and a new run does not); all runs were
 scored on the same tasks, each once; all curves have the same steps. Raises DataError that names the file and the stage to run.
@@ -39,8 +40,11 @@ METRICS = (
     "redundancy",
     "tool_turns",
     "sampled_tokens",
+    "simulated_cost",
 )
 CURVES = ("step", "tasks", "rollouts", "sampled_tokens", "success", "process", "summary")
+
+EXPERIMENT = Path("reports/experiment/results.json")
 
 _AGREE = 1e-3  # evaluation figures may be rounded
 
@@ -64,7 +68,7 @@ class Inputs:
 
     methods: the warm start first. seeds: of the trained methods. curves[method][column] is (S, steps). scores[method][split].
     figures[method] is a list with one evaluation JSON per seed. curve_files: run -> its CSV. sources: file -> SHA-256. Paths are
-    relative to the root.
+    relative to the root. experiment: what ``slca experiment`` last reported; {} where it has not been run.
     """
 
     methods: tuple[str, ...]
@@ -74,6 +78,7 @@ class Inputs:
     figures: dict[str, list[dict[str, Any]]]
     curve_files: dict[str, Path]
     rewards: dict[str, Any]
+    experiment: dict[str, Any]
     sources: dict[str, str]
 
 
@@ -100,6 +105,7 @@ def load(params: Params, root: Path) -> Inputs:
         for row, path in enumerate(paths):
             _check_items(figures[method][row], figures[WARMSTART][0], path)
             _check_agreement(figures[method][row], scores[method], row, path, table_files[method][row])
+    there = [EXPERIMENT] if (root / EXPERIMENT).is_file() else []
     return Inputs(
         methods=tuple(names),
         seeds=seeds,
@@ -108,7 +114,8 @@ def load(params: Params, root: Path) -> Inputs:
         figures=figures,
         curve_files={name: path for method in trained for name, path in zip(names[method], curve_files[method], strict=True)},
         rewards=_object(root, rewards, "rewards"),
-        sources={path.as_posix(): file_digest(root / path) for path, _ in needed},
+        experiment=_object(root, EXPERIMENT, "experiment") if there else {},
+        sources={path.as_posix(): file_digest(root / path) for path in (*(path for path, _ in needed), *there)},
     )
 
 
@@ -122,8 +129,9 @@ def _object(root: Path, path: Path, stage: str) -> dict[str, Any]:
 def _figures(root: Path, path: Path) -> dict[str, Any]:
     value = _object(root, path, "evaluate")
     splits = value.get("splits")
-    if not isinstance(value.setdefault("bfcl", {}), dict):
-        raise DataError(f"{path}: bfcl must be an object; run the stage 'evaluate' again.")
+    for section in ("bfcl", "tau2", "references"):
+        if not isinstance(value.setdefault(section, {}), dict):
+            raise DataError(f"{path}: {section} must be an object; run the stage 'evaluate' again.")
     for split in SPLITS:
         if not isinstance(splits, dict) or not isinstance(splits.get(split), dict):
             raise DataError(f"{path} has no object splits.{split}; run the stage 'evaluate' again.")
@@ -220,18 +228,21 @@ def _metrics(reward: Reward) -> dict[str, float]:
         "redundancy": reward.redundancy,
         "tool_turns": float(reward.tool_turns),
         "sampled_tokens": float(reward.sampled_tokens),
+        "simulated_cost": float(reward.calls),
     }
 
 
 def _check_items(figures: dict[str, Any], first: dict[str, Any], path: Path) -> None:
-    """Every run must have met the same BFCL items: as many of each category, by the same package and handler."""
-    for key in sorted(figures["bfcl"].keys() | first["bfcl"].keys()):
-        ours, theirs = figures["bfcl"].get(key), first["bfcl"].get(key)
-        if (key in ("package", "handler") or key.endswith(("_n", "_of"))) and ours != theirs:
-            raise DataError(
-                f"{path} says bfcl {key} = {ours!r}, but reports/evaluation/{WARMSTART}.json says {theirs!r}; "
-                "run the stage 'evaluate' again for both."
-            )
+    """Every run must have met the same benchmark items: as many of each category or domain, by the same package and harness."""
+    for section in ("bfcl", "tau2"):
+        for key in sorted(figures[section].keys() | first[section].keys()):
+            ours, theirs = figures[section].get(key), first[section].get(key)
+            must_agree = key in ("package", "handler", "user") or key.endswith(("_n", "_of", "_trials"))
+            if must_agree and ours != theirs:
+                raise DataError(
+                    f"{path} says {section} {key} = {ours!r}, but reports/evaluation/{WARMSTART}.json says {theirs!r}; "
+                    "run the stage 'evaluate' again for both."
+                )
 
 
 def _check_agreement(figures: dict[str, Any], scores: dict[str, Scores], row: int, path: Path, table: Path) -> None:

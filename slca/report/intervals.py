@@ -78,6 +78,29 @@ def mean_interval(values: Floats, resamples: int, seed: int) -> Interval | None:
     return Interval(float(by_seed.mean()), sd, float(low), float(high), seeds, tasks)
 
 
+def ratio_interval(cost: Floats, solved: Floats, resamples: int, seed: int) -> Interval | None:
+    """Total cost / total solved with its interval; None where nothing is solved. Both (S, T), NaN in the same places.
+
+    Seeds and tasks are drawn as for a mean. A resample in which nothing is solved counts as an infinite cost, so an end may be
+    infinite. sd: of the seeds' own ratios; None where a seed solves nothing.
+    """
+    totals, successes = np.nan_to_num(cost), np.nan_to_num(solved)
+    if not successes.any():
+        return None
+    seeds, tasks = cost.shape
+    rng = np.random.default_rng(seed)
+    seed_draws = _draws(rng, seeds, resamples)
+    task_draws = _draws(rng, tasks, resamples)
+    drawn_cost, drawn_solved = (((task_draws @ values.T) * seed_draws).sum(axis=1) for values in (totals, successes))
+    ratios = np.divide(drawn_cost, drawn_solved, out=np.full(resamples, np.inf), where=drawn_solved > 0)
+    # Not interpolated, since nothing lies between a number and infinity.
+    low, high = np.percentile(ratios, [50 * (1 - LEVEL), 50 * (1 + LEVEL)], method="nearest")
+    by_seed = successes.sum(axis=1)
+    sd = float((totals.sum(axis=1) / by_seed).std(ddof=1)) if seeds > 1 and by_seed.all() else None
+    present = int((~np.isnan(solved)).any(axis=0).sum())
+    return Interval(float(totals.sum() / successes.sum()), sd, float(low), float(high), seeds, present)
+
+
 def difference_interval(first: Floats, second: Floats, resamples: int, seed: int) -> Interval | None:
     """Interval of ``first - second``, paired by seed and task.
 

@@ -1,20 +1,22 @@
-"""results.md: the report a newcomer reads in a minute, written from the numbers of results.json and from nothing else.
-
-Sentences on differences are generated from the interval alone, so they say "lower" and "no difference shown" as readily as
-"higher".
+"""results.md: the report a newcomer reads in a minute (``short``) and can look further in, written from the numbers of
+results.json and from nothing else. ``page`` makes the HTML page of the same text.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 from slca.records import TaskKind
-from slca.report.figures import label
-from slca.report.inputs import SPLITS, WARMSTART
-from slca.report.published import COLUMNS, MODEL, SOURCE
-from slca.report.results import SEGMENTS, Results
+from slca.report import short
+from slca.report.benchmarks import REFERENCES
+from slca.report.inputs import EXPERIMENT, SPLITS, WARMSTART
+from slca.report.numbers import Results
+from slca.report.paper import GROUP
+from slca.report.published import ABLATIONS, COLUMNS, MAIN, MODEL, REWARDS, SOURCE
+from slca.report.results import SEGMENTS
+from slca.report.short import holds_zero
+from slca.report.wording import NONE, capital, cell, count, label, percent, share, signed, table
 
 # metric -> (heading, decimals)
-MAIN = {
+SCORES = {
     "success": ("success", 3),
     "outcome_success": ("outcome success", 3),
     "process": ("process", 3),
@@ -22,24 +24,31 @@ MAIN = {
     "redundancy": ("redundancy", 3),
     "sampled_tokens": ("sampled tokens per task", 1),
 }
-_NONE = "-"
+COST = {
+    "simulated_cost": ("calls per task", 2),
+    "calls_per_solved": ("calls per solved task", 2),
+    "sampled_tokens": ("sampled tokens per task", 1),
+    "tokens_per_solved": ("sampled tokens per solved task", 1),
+    "redundancy": ("redundancy", 3),
+}
 _SIGNAL = ("zero_variance", "presence", "masked")  # of reports/rewards.json, what says whether groups teach anything
 
 
 def render(results: Results) -> str:
     """The whole of results.md."""
     sections = (
-        _opening,
-        _short,
+        short.render,
         _main,
         _differences,
+        _cost,
         _learning,
-        _budgets,
         _bfcl,
+        _tau2,
+        _paper,
         _contamination,
         _kinds,
         _seeds,
-        _published,
+        _budgets,
         _intervals,
         _limits,
         _sources,
@@ -47,90 +56,31 @@ def render(results: Results) -> str:
     return "\n\n".join(block for section in sections for block in section(results) if block) + "\n"
 
 
-def cell(entry: dict[str, Any] | None, decimals: int) -> str:
-    """``mean ± sd [low, high]``; what is not known is left out."""
-    if entry is None:
-        return _NONE
-    text = f"{entry['mean']:.{decimals}f}"
-    if entry["sd"] is not None:
-        text += f" ± {entry['sd']:.{decimals}f}"
-    if entry["low"] is not None:
-        text += f" [{entry['low']:.{decimals}f}, {entry['high']:.{decimals}f}]"
-    return text
-
-
-def holds_zero(entry: dict[str, Any]) -> bool:
-    return bool(entry["low"] <= 0.0 <= entry["high"])
-
-
-def difference_sentence(first: str, second: str, split: str, entry: dict[str, Any]) -> str:
-    """What a paired difference in success says, and no more."""
-    difference, low, high = entry["difference"], entry["low"], entry["high"]
-    what = f"{_capital(label(split))}: {label(first)}'s success is "
-    if difference == 0:
-        what += f"equal to {_possessive(second)}"
-    else:
-        what += f"{abs(difference):.3f} {'higher' if difference > 0 else 'lower'} than {_possessive(second)}"
-    what += f" (95 % interval of the difference [{low:+.3f}, {high:+.3f}])"
-    if holds_zero(entry):
-        meaning = "changed it" if second == WARMSTART else "differ"
-        subject = "that training" if second == WARMSTART else "that the two"
-        return f"{what}; the interval holds zero: this run does not show {subject} {meaning}."
-    if second == WARMSTART:
-        return f"{what}; the interval excludes zero: training {'raised' if difference > 0 else 'lowered'} success."
-    return f"{what}; the interval excludes zero."
-
-
-def _opening(results: Results) -> list[str]:
-    run = results["run"]
-    methods = [method for method in results["methods"] if method != WARMSTART]
-    tasks, seeds = run["tasks"], run["seeds"]
-    noise = (
-        f" with Gaussian noise of deviation {run['judge_noise']:g} in training, none in evaluation" if run["judge_noise"] else ""
-    )
-    faults = f" Faults were injected into {_percent(run['fault_rate'])} of the calls." if run["fault_rate"] else ""
-    measured = "process score" if run["hierr"] == "strict" else "mean of process and summary"
-    return [
-        "# Results",
-        f"Profile `{results['profile']}`. {_count(methods, 'training method')} ({', '.join(methods)}), each with "
-        f"{_count(seeds, 'seed')} ({', '.join(map(str, seeds))}), started from one and the same warm start and ran "
-        f"{run['steps']} optimizer steps of {run['tasks_per_step']} tasks x {run['group_size']} rollouts. All were then "
-        f"measured on the same {tasks['test']} test tasks (held-out phrasings and values) and {tasks['unseen_tools']} tasks on "
-        f"unseen tools, at temperature {run['evaluation_temperature']:g}. Reward: `hierr: {run['hierr']}`, `tool_reward: "
-        f"{run['tool_reward']}`, judge `{run['judge']}`{noise}.{faults} Success means that a task's {measured} reaches "
-        f"{run['success_threshold']:g}; outcome success means that the end state and the returned facts are right, whatever "
-        "path led there.",
-    ]
-
-
-def _short(results: Results) -> list[str]:
-    lines = []
-    for name, splits in results["comparisons"].items():
-        first, second = name.split("_vs_")
-        lines += [
-            difference_sentence(first, second, split, splits[split]["success"]) for split in SPLITS if "success" in splits[split]
-        ]
-    lines += [_reached_sentence(results)] if results["steps_to_final"] else []
-    if len(results["run"]["seeds"]) == 1:
-        lines.append("One run per method: the intervals cover tasks only, and training again may turn every difference round.")
-    alt = "Success of each method on both splits with seeds and intervals, and the paired differences against zero"
-    return ["## In short", "\n".join(f"* {line}" for line in lines), f"![{alt}](figures/success.svg)"]
-
-
 def _main(results: Results) -> list[str]:
     blocks = [
         "## Scores",
-        "Mean over seeds ± standard deviation of the seeds [95 % interval]. The warm start is one model: no deviation.",
+        "Mean over seeds ± standard deviation of the seeds [95 % interval]. The warm start is one model: no deviation. Outcome "
+        "success: the end state and the returned facts are right, whatever path led there. In italics, answers of no model on "
+        "the same tasks: gold plan and reply, executed and scored like a rollout; no call and no reply; one random valid call.",
     ]
-    headings = ["method", *(heading for heading, _ in MAIN.values()), "masked rollouts"]
     for split in SPLITS:
-        rows = []
-        for method, splits in results["methods"].items():
-            entries = splits[split]
-            cells = [cell(entries.get(metric), decimals) for metric, (_, decimals) in MAIN.items()]
-            rows.append([label(method), *cells, cell(entries.get("masked"), 1)])
-        blocks += [f"**{_capital(label(split))}** ({results['run']['tasks'][split]} tasks)", table(headings, rows)]
+        title = f"**{capital(label(split))}** ({results['run']['tasks'][split]} tasks)"
+        blocks += [title, _metrics_table(results, split, SCORES, masked=True)]
     return blocks
+
+
+def _metrics_table(results: Results, split: str, metrics: dict[str, tuple[str, int]], masked: bool = False) -> str:
+    """A row for each method and each reference."""
+    rows = []
+    for method, splits in results["methods"].items():
+        cells = [cell(splits[split].get(metric), decimals) for metric, (_, decimals) in metrics.items()]
+        rows.append([label(method), *cells, *([cell(splits[split].get("masked"), 1)] if masked else [])])
+    for name in short.measured(results):
+        figures = results["references"][split][name]
+        cells = [share(figures.get(metric), decimals) for metric, (_, decimals) in metrics.items()]
+        rows.append([f"*{label(name)}*", *cells, *([share(figures.get("masked"), 1)] if masked else [])])
+    headings = ["method", *(heading for heading, _ in metrics.values()), *(["masked rollouts"] if masked else [])]
+    return table(headings, rows)
 
 
 def _differences(results: Results) -> list[str]:
@@ -141,51 +91,56 @@ def _differences(results: Results) -> list[str]:
         "Same tasks; against another method also the same seeds. Bold: the 95 % interval excludes zero. Fewer tokens and less "
         "redundancy are not better by themselves.",
     ]
-    headings = ["difference", *(heading for heading, _ in MAIN.values())]
+    headings = ["difference", *(heading for heading, _ in SCORES.values())]
     for split in SPLITS:
         rows = []
         for name, splits in results["comparisons"].items():
             first, second = name.split("_vs_")
-            cells = [_difference_cell(splits[split].get(metric), decimals) for metric, (_, decimals) in MAIN.items()]
+            cells = [_difference_cell(splits[split].get(metric), decimals) for metric, (_, decimals) in SCORES.items()]
             rows.append([f"{label(first)} minus {label(second)}", *cells])
-        blocks += [f"**{_capital(label(split))}**", table(headings, rows)]
+        blocks += [f"**{capital(label(split))}**", table(headings, rows)]
     return blocks
 
 
 def _difference_cell(entry: dict[str, Any] | None, decimals: int) -> str:
     if entry is None:
-        return _NONE
-    text = f"{entry['difference']:+.{decimals}f} [{entry['low']:+.{decimals}f}, {entry['high']:+.{decimals}f}]"
+        return NONE
+    text = signed(entry, decimals)
     return text if holds_zero(entry) else f"**{text}**"
+
+
+def _cost(results: Results) -> list[str]:
+    blocks = [
+        "## Cost",
+        "A call stands for one paid call of a real service. Per solved task: everything that was spent, on solved tasks or not, "
+        "for each task with success; where nothing is solved there is no such number. Redundancy: calls beyond those of the gold "
+        "plan, as a share of the calls made. Doing nothing is free, and solves the tasks that need no call.",
+    ]
+    for split in SPLITS:
+        blocks += [f"**{capital(label(split))}**", _metrics_table(results, split, COST)]
+    return [*blocks, "![Success against calls and sampled tokens per task, for each method and reference](figures/cost.svg)"]
 
 
 def _learning(results: Results) -> list[str]:
     final = results["steps_to_final"]
-    alt = "Success, process and summary of the training rollouts by optimizer step, one thin line per seed and their mean"
-    blocks = ["## Learning", f"![{alt}](figures/learning_curves.svg)"]
+    alt = "Success, process and summary of the training rollouts by optimizer step: mean of the seeds and range of the seeds"
+    blocks = [
+        "## Learning",
+        "Lines: mean of the seeds; bands: from the lowest seed to the highest.",
+        f"![{alt}](figures/learning_curves.svg)",
+    ]
     if final:
         rows = [
-            [label(method), _NONE if reached["step"] is None else str(reached["step"]), _percent(reached["share"])]
+            [label(method), NONE if reached["step"] is None else str(reached["step"]), percent(reached["share"])]
             for method, reached in final["methods"].items()
         ]
         blocks += [
             f"First step at which a method's training success (mean of {final['window']} steps and of all seeds) reaches the "
-            f"level at which {final['reference']} ends ({_share(final['level'])}, its mean over the last {final['last']} "
+            f"level at which {final['reference']} ends ({share(final['level'])}, its mean over the last {final['last']} "
             f"steps). A first crossing of a noisy curve comes early: compare with {final['reference']}'s own.",
             table(["method", "step", f"share of {final['steps']} steps"], rows),
         ]
     return blocks
-
-
-def _reached_sentence(results: Results) -> str:
-    final = results["steps_to_final"]
-    parts = []
-    for method, reached in final["methods"].items():
-        own = " itself" if method == final["reference"] else ""
-        when = "never" if reached["step"] is None else f"first at step {reached['step']}"
-        parts.append(f"{method}{own} {when}")
-    level = f"{final['reference']}'s final training success ({_share(final['level'])})"
-    return f"Training rollouts, {final['steps']} steps: {level} is reached by {', by '.join(parts)}."
 
 
 def _budgets(results: Results) -> list[str]:
@@ -201,11 +156,11 @@ def _budgets(results: Results) -> list[str]:
     ]
     spread = results["budget_spread"]
     rollouts = (
-        "the same number of rollouts" if spread["rollouts"] == 0 else f"rollouts that differ by {_percent(spread['rollouts'])}"
+        "the same number of rollouts" if spread["rollouts"] == 0 else f"rollouts that differ by {percent(spread['rollouts'])}"
     )
     return [
         "## Budgets",
-        f"Means per run. The methods drew {rollouts}; sampled tokens differ by {_percent(spread['sampled_tokens'])} between the "
+        f"Means per run. The methods drew {rollouts}; sampled tokens differ by {percent(spread['sampled_tokens'])} between the "
         "methods.",
         table(["method", "runs", "rollouts", "sampled tokens", "smallest to largest run"], rows),
     ]
@@ -214,24 +169,82 @@ def _budgets(results: Results) -> list[str]:
 def _bfcl(results: Results) -> list[str]:
     bfcl = results["bfcl"]
     if not bfcl["categories"]:
-        return ["## BFCL", "No category was run."]
+        return ["## BFCL", "BFCL was not run."]
+    names = _known(bfcl["categories"])
     rows = []
     for category, entry in bfcl["categories"].items():
-        count = _NONE if entry["n"] is None else str(entry["n"]) + (f" of {entry['of']}" if entry["of"] is not None else "")
         scores = [cell(entry["scores"].get(method), 3) for method in results["methods"]]
-        rows.append([category, count, *scores, _share(entry["gold"]), _share(entry["do_nothing"])])
+        rows.append([category, _items(entry), *scores, *(share(entry[name]) for name in names)])
     partial = f" `partial: first {bfcl['limit']} items` of each category: not a leaderboard score." if bfcl["partial"] else ""
     raised = ", ".join(f"{label(method)} {count}" for method, count in bfcl["checker_raised"].items())
     handler = f" Handler: {bfcl['handler']}." if bfcl["handler"] else ""
-    headings = ["category", "items", *map(label, results["methods"]), "gold answers", "no call at all"]
+    headings = ["category", "items", *map(label, results["methods"]), *(f"*{label(name)}*" for name in names)]
     return [
         "## BFCL",
         f"Accuracy by the official checker ({bfcl['package'] or 'package not named'}).{partial}{handler} Read each number "
-        "against the two references: what the published answers score, and what a policy scores that never calls. Intervals "
+        "against the references on its right: what the published answers score, and what answers of no model score. Intervals "
         f"are Wilson's over the items. Answers on which the checker itself failed, counted as wrong, over all runs: {raised}.",
         table(headings, rows),
-        "![BFCL accuracy per category with seeds, intervals, and the scores of gold answers and of no call](figures/bfcl.svg)",
+        *_bfcl_groups(results),
+        "![BFCL accuracy per category with intervals, beside the references](figures/bfcl.svg)",
     ]
+
+
+def _bfcl_groups(results: Results) -> list[str]:
+    groups = results["bfcl"]["groups"]
+    if not groups:
+        return []
+    rows = [
+        [
+            name + (" (partial)" if group["partial"] else ""),
+            *(cell(group["scores"].get(method), 3) for method in results["methods"]),
+        ]
+        for name, group in groups.items()
+    ]
+    partial = any(group["partial"] for group in groups.values())
+    note = " Partial: not all items, or not all categories, of the group were run." if partial else ""
+    return [
+        f"Means of categories, as BFCL and (`{GROUP}`) the published protocol form them; ± is the deviation of the seeds.{note}",
+        table(["group", *map(label, results["methods"])], rows),
+    ]
+
+
+def _tau2(results: Results) -> list[str]:
+    tau2 = results["tau2"]
+    if not tau2:
+        return ["## tau2", "tau2 was not run."]
+    names = _known(tau2["domains"])
+    rows = []
+    for domain, entry in tau2["domains"].items():
+        for what, scores in entry["scores"].items():
+            cells = [cell(scores.get(method), 3) for method in results["methods"]]
+            heading = what.replace("pass_", "pass^")
+            references = [share(entry[name]) if what in ("pass_1", "reward") else NONE for name in names]
+            rows.append([domain, heading, _items(entry), str(entry["trials"] or NONE), *cells, *references])
+    failed = "; ".join(
+        f"{domain}: " + ", ".join(f"{label(method)} {number}" for method, number in entry["infrastructure"].items())
+        for domain, entry in tau2["domains"].items()
+    )
+    scope = f" Scope: {tau2['scope']}." if tau2["scope"] else ""
+    headings = ["domain", "score", "tasks", "trials", *map(label, results["methods"]), *(f"*{label(name)}*" for name in names)]
+    return [
+        "## tau2",
+        f"By the official evaluator ({tau2['package'] or 'package not named'}); user: {tau2['user'] or 'not named'}.{scope} "
+        "pass^k: the chance that k of a task's trials all solve it, mean over tasks. Doing nothing is right in some tasks: read "
+        "each number against it. Intervals are Wilson's over the tasks. Simulations that failed for no fault of the policy, over "
+        f"all runs: {failed}.",
+        table(headings, rows),
+        "![tau2 pass^1 per domain with intervals, beside the references](figures/tau2.svg)",
+    ]
+
+
+def _items(entry: Results) -> str:
+    return NONE if entry["n"] is None else f"{entry['n']}" + (f" of {entry['of']}" if entry["of"] is not None else "")
+
+
+def _known(entries: Results) -> list[str]:
+    """The references that some entry has."""
+    return [name for name in REFERENCES if any(entry[name] is not None for entry in entries.values())]
 
 
 def _contamination(results: Results) -> list[str]:
@@ -244,7 +257,7 @@ def _contamination(results: Results) -> list[str]:
     if results["contamination"]:
         headings = ["method", *map(label, SEGMENTS)]
         rows = [
-            [label(method), *(_share(shares.get(segment)) for segment in SEGMENTS)]
+            [label(method), *(share(shares.get(segment)) for segment in SEGMENTS)]
             for method, shares in results["contamination"].items()
         ]
         blocks += [
@@ -272,7 +285,7 @@ def _kinds(results: Results) -> list[str]:
             if found:
                 rows.append([str(kind), str(max(entry["n"] for entry in found)), *(cell(entry, 3) for entry in entries)])
         if rows:
-            blocks += [f"**{_capital(label(split))}**", table(["kind", "tasks", *map(label, results["methods"])], rows)]
+            blocks += [f"**{capital(label(split))}**", table(["kind", "tasks", *map(label, results["methods"])], rows)]
     return blocks
 
 
@@ -280,7 +293,7 @@ def _seeds(results: Results) -> list[str]:
     blocks = ["## Success of single runs"]
     seeds = [str(seed) for seed in results["run"]["seeds"]]
     rows = [
-        [label(method), label(split), *(_share(by_split[split].get(seed)) for seed in seeds)]
+        [label(method), label(split), *(share(by_split[split].get(seed)) for seed in seeds)]
         for method, by_split in results["success_by_seed"].items()
         if method != WARMSTART
         for split in SPLITS
@@ -288,17 +301,37 @@ def _seeds(results: Results) -> list[str]:
     return [*blocks, table(["method", "split", *(f"seed {seed}" for seed in seeds)], rows)]
 
 
-def _published(results: Results) -> list[str]:
-    rows = [
-        [name, *(_NONE if numbers[column] is None else f"{numbers[column]:.2f}" for column in COLUMNS)]
-        for name, numbers in results["published"].items()
+def _paper(results: Results) -> list[str]:
+    paper = results["paper"]
+    titles = {
+        MAIN: "Main table",
+        ABLATIONS: "Ablations",
+        REWARDS: "Process against outcome reward",
+    }
+    partial = " (partial)" if paper["bfcl_partial"] else ""
+    domains = f"tau2 the mean of the domains run ({', '.join(paper['tau2_domains'])})" if paper["tau2_domains"] else "no tau2"
+    bfcl = f"BFCL the group `{GROUP}`{partial}" if GROUP in results["bfcl"]["groups"] else f"no BFCL group `{GROUP}`"
+    blocks = [
+        "## The paper's tables, ours beside them",
+        f"**Published: {MODEL}. Ours: profile `{results['profile']}`, another model and scale; not comparable.** All in percent. "
+        f"Published ({SOURCE}): other data, a 235B simulator, a 120B judge. Ours: success on the test split, at a threshold of "
+        f"{results['run']['success_threshold']:g}; {bfcl}; {domains}. What can be set side by side is the order of the rows, not "
+        "their height, and ours only as far as intervals allow. A dash: not run, or not published.",
     ]
-    return [
-        "## Published numbers: another model, another scale",
-        f"{SOURCE}, {MODEL}, percent. Other data, a 235B simulator, a 120B judge, other benchmark subsets. They stand here for "
-        "orientation; they are not comparable with the tables above, and nothing above reproduces them.",
-        table(["published method (7B)", *COLUMNS.values()], rows),
-    ]
+    if paper["unlike"]:
+        blocks.append(f"`{EXPERIMENT}` is left out, since it was made under other settings: {'; '.join(paper['unlike'])}.")
+    for name, title in titles.items():
+        rows = []
+        for heading, row in paper["tables"][name].items():
+            cells = []
+            for column in COLUMNS:
+                published = row["published"][column]
+                cells += [NONE if published is None else f"{published:.2f}", cell(row["ours"][column], 1, 100)]
+            success = row["ours"]["success"]
+            rows.append([heading, *cells, NONE if success is None else str(success["seeds"]), row["ours"]["source"] or NONE])
+        columns = [f"{where} {column}" for column in COLUMNS.values() for where in ("published", "our")]
+        blocks += [f"**{title}**", table(["", *columns, "our seeds", "ours: from"], rows)]
+    return blocks
 
 
 def _intervals(results: Results) -> list[str]:
@@ -307,7 +340,7 @@ def _intervals(results: Results) -> list[str]:
     if len(run["seeds"]) > 1:
         few = (
             f"With {len(run['seeds'])} seeds the part of an interval that is due to seeds never reaches beyond the lowest and "
-            f"highest seed, a range that by itself holds the median of all seeds in at most {_percent(run['seed_coverage'])} of "
+            f"highest seed, a range that by itself holds the median of all seeds in at most {percent(run['seed_coverage'])} of "
             "cases. Where seeds differ more than tasks do, the intervals are too narrow. "
         )
     return [
@@ -331,56 +364,35 @@ def _limits(results: Results) -> list[str]:
         f"Summaries are rated by the judge `{run['judge']}`, not by people. What a judge does not look at, these numbers do not "
         "show.",
         "Training and evaluation use the same kind of reward: a policy that exploits a gap in the reward gains in both.",
-        f"{_count(run['seeds'], 'seed')} of one warm start: another warm start may order the methods otherwise.",
+        f"{count(run['seeds'], 'seed')} of one warm start: another warm start may order the methods otherwise.",
     ]
     if results["bfcl"]["partial"]:
-        lines.append("BFCL ran on a part of a part: its numbers cannot be set beside leaderboard scores.")
+        lines.append("BFCL ran on the first items of some categories: its numbers cannot be set beside leaderboard scores.")
+    if results["tau2"]:
+        lines.append(f"tau2 met the user {results['tau2']['user'] or 'that is not named'}: another user gives other scores.")
     return ["## What this does not show", "\n".join(f"* {line}" for line in lines)]
 
 
 def _sources(results: Results) -> list[str]:
     groups = {
         "learning curves, steps to the final level, budgets": "data/training/",
-        "means, deviations, intervals, differences, masked rollouts, success by kind and by seed": "data/evaluation/",
-        "BFCL accuracy and references, calls made (and a check of the means)": "reports/evaluation/",
+        "means, deviations, intervals, differences, costs, masked rollouts, success by kind and by seed": "data/evaluation/",
+        "BFCL, tau2 and references (and a check of the means)": "reports/evaluation/",
         "contamination, other figures of the warm start's rollouts": "reports/rewards.json",
+        "ablations and other rewards in the paper's tables": EXPERIMENT.as_posix(),
     }
     rows = [
         [what, ", ".join(f"`{path}`" for path in results["sources"] if path.startswith(prefix))]
         for what, prefix in groups.items()
+        if any(path.startswith(prefix) for path in results["sources"])
     ]
     versions = ", ".join(f"{name} {value or 'not installed'}" for name, value in results["versions"].items())
     return [
         "## Where every number comes from",
         "All numbers on this page are in `reports/results.json`; its `sources` give the SHA-256 of every file below. The "
-        "learning curves lie also in `reports/training/`.",
+        "learning curves lie also in `reports/training/`; the headline numbers, for `dvc metrics diff`, in "
+        "`reports/metrics.json`. `reports/results.html` is this page for a browser.",
         table(["numbers", "files"], rows),
         f"Versions: {versions}; BFCL: {results['bfcl']['package'] or 'not named'}.",
         "Made by the stage `report` (`python -m slca report`); `dvc repro report` remakes everything it rests on.",
     ]
-
-
-def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table: first column to the left, the others to the right."""
-    rule = [":--", *("--:" for _ in headings[1:])]
-    return "\n".join(f"| {' | '.join(row)} |" for row in (headings, rule, *rows))
-
-
-def _count(things: Sequence[Any], name: str) -> str:
-    return f"{len(things)} {name}{'' if len(things) == 1 else 's'}"
-
-
-def _share(value: float | None) -> str:
-    return _NONE if value is None else f"{value:.3f}"
-
-
-def _percent(value: float | None) -> str:
-    return _NONE if value is None else f"{100 * value:.1f} %"
-
-
-def _capital(text: str) -> str:
-    return text[0].upper() + text[1:]
-
-
-def _possessive(method: str) -> str:
-    return f"{'the ' if method == WARMSTART else ''}{label(method)}'s"

@@ -20,3 +20,22 @@ PUBLISHED: dict[str, dict[str, float | None]] = {
     "grpo, outcome reward": {"success": 73.51, "bfcl_v3": 66.28, "tau2": 25.54},
     "slca, outcome reward": {"success": 76.43, "bfcl_v3": 67.61, "tau2": 30.18},
 }
+
+MAIN, ABLATIONS, REWARDS = "main", "ablations", "rewards"
+
+TABLES: dict[str, dict[str, str]] = {
+    MAIN: {name: name for name in ("grpo", "toolpo (rule)", "toolpo (judge)", "rltr", "slca")},
+    ABLATIONS: {
+        "slca": "slca",
+        "without SLCA (grpo)": "grpo",
+        "without SGLS": "slca without SGLS",
+        "without HierR": "slca without HierR",
+    },
+    REWARDS: {
+        "grpo, process reward": "grpo",
+        "slca, process reward": "slca",
+        "grpo, outcome reward": "grpo, outcome reward",
+        "slca, outcome reward": "slca, outcome reward",
+    },
+}
+"""The paper's three tables: a row's heading -> its numbers in ``PUBLISHED``."""

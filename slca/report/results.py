@@ -3,19 +3,20 @@
 Every number is rounded to six decimals here, once: results.md prints these numbers and computes none. Where a number comes
 from:
 
-* ``methods``: metrics of single tasks (``inputs.METRICS``, ``success_<kind>``) are estimated from the score tables with
-  intervals; masked rollouts are counted there; what exists only once per run (cost) is averaged over seeds from the evaluation
-  JSON. The latter two have no interval.
+* ``methods``: metrics of single tasks (``inputs.METRICS``, ``success_<kind>``) and costs per solved task are estimated from
+  the score tables with intervals; masked rollouts are counted there; what exists only once per run is averaged over seeds from
+  the evaluation JSON. The latter two have no interval.
+* ``references``: answers of no model on the same tasks, from the warm start's evaluation JSON.
 * ``comparisons``: every other method against ``grpo``, and every method against the warm start, paired.
 * ``budgets``: last rows of the training CSVs. ``steps_to_final``: training CSVs (see learning.py).
-* ``bfcl``: accuracies and references from the evaluation JSON. ``contamination``, ``calibration``: reports/rewards.json.
+* ``bfcl``, ``tau2``: scores and references from the evaluation JSON (``benchmarks``). ``contamination``, ``calibration``:
+  reports/rewards.json. ``paper``: the published tables with ours beside them (``paper``).
 """
 
-import math
 import platform
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -23,24 +24,29 @@ import numpy as np
 from slca.files import derive_seed
 from slca.params import Params
 from slca.records import TaskKind
-from slca.report import learning
+from slca.report import benchmarks, learning, paper
+from slca.report.benchmarks import REFERENCES, deviation, names_of
 from slca.report.inputs import METRICS, SPLITS, WARMSTART, Inputs
-from slca.report.intervals import Floats, Interval, difference_interval, mean_interval, seed_coverage, wilson
-from slca.report.published import PUBLISHED
+from slca.report.intervals import Floats, Interval, difference_interval, mean_interval, ratio_interval, seed_coverage
+from slca.report.numbers import Results, number, optional, rounded
 
 REFERENCE = "grpo"
 PACKAGES = ("torch", "transformers", "trl", "numpy", "pyarrow")
 SEGMENTS = ("tool", "summary")
-
-Results = dict[str, Any]
+COSTS = {"calls_per_solved": "simulated_cost", "tokens_per_solved": "sampled_tokens"}
+HEADLINES = ("success", "outcome_success", "process", "redundancy", *COSTS)
+"""What reports/metrics.json holds of the in-domain scores."""
 
 
 def build(params: Params, inputs: Inputs) -> Results:
     """The whole report as plain JSON values, in a fixed order; equal inputs give equal values."""
+    methods = {method: {split: _split(params, inputs, method, split) for split in SPLITS} for method in inputs.methods}
+    bfcl, tau2 = benchmarks.bfcl(params, inputs), benchmarks.tau2(inputs)
     return {
         "profile": params.profile,
         "run": {
             "seeds": list(inputs.seeds),
+            "parameters": number(inputs.figures[WARMSTART][0].get("parameters")),
             "steps": params.train.steps,
             "tasks_per_step": params.train.tasks_per_step,
             "group_size": params.rollouts.group_size,
@@ -58,26 +64,56 @@ def build(params: Params, inputs: Inputs) -> Results:
         },
         "budgets": _budgets(inputs),
         "budget_spread": _spread(inputs),
-        "methods": {method: {split: _split(params, inputs, method, split) for split in SPLITS} for method in inputs.methods},
+        "methods": methods,
+        "references": _references(inputs),
         "success_by_seed": _success_by_seed(inputs),
         "comparisons": _comparisons(params, inputs),
         "steps_to_final": _steps_to_final(inputs),
-        "bfcl": _bfcl(params, inputs),
+        "bfcl": bfcl,
+        "tau2": tau2,
         "contamination": _contamination(inputs.rewards),
         "calibration": _scalars(inputs.rewards, leave_out="contamination_"),
-        "published": PUBLISHED,
+        "paper": paper.build(params, methods, bfcl, tau2, inputs.experiment),
         "sources": inputs.sources,
         "versions": _versions(),
     }
 
 
-def rounded(value: float) -> float:
-    """Six decimals; no negative zero."""
-    return round(float(value), 6) + 0.0
+def headlines(results: Results) -> Results:
+    """The few numbers that two versions are compared by (`dvc metrics diff`); names like those of the evaluation JSON."""
+    found: Results = {
+        split: {
+            method: {
+                f"{metric}{ending}": splits[split][metric][key]
+                for metric in HEADLINES
+                if metric in splits[split]
+                for key, ending in (("mean", ""), ("low", "_low"), ("high", "_high"))
+                if splits[split][metric][key] is not None
+            }
+            for method, splits in results["methods"].items()
+        }
+        for split in SPLITS
+    }
+    named = {
+        "bfcl": {name: entry["scores"] for name, entry in (results["bfcl"]["categories"] | results["bfcl"]["groups"]).items()},
+        "tau2": {name: entry["scores"]["pass_1"] for name, entry in results["tau2"].get("domains", {}).items()},
+    }
+    for benchmark, categories in named.items():
+        if categories:
+            found[benchmark] = {
+                name: {method: score["mean"] for method, score in scores.items()} for name, scores in categories.items()
+            }
+    return found
 
 
-def _optional(value: float | None) -> float | None:
-    return None if value is None or math.isnan(value) else rounded(value)
+def _references(inputs: Inputs) -> Results:
+    """split -> reference -> metric -> value; {} where the evaluation measured none."""
+    measured = inputs.figures[WARMSTART][0]["references"]
+    return {
+        split: {name: {metric: optional(number(value)) for metric, value in measured[split][name].items()} for name in REFERENCES}
+        for split in SPLITS
+        if split in measured
+    }
 
 
 def _budgets(inputs: Inputs) -> Results:
@@ -121,6 +157,9 @@ def _split(params: Params, inputs: Inputs, method: str, split: str) -> Results:
     for kind in TaskKind:
         if kind in scores.kinds:
             entries[f"success_{kind}"] = _interval(params, scores.of_kind(kind), method, split, f"success_{kind}")
+    for name, cost in COSTS.items():
+        seed = derive_seed("report", params.report.seed, "ratio", method, split, name)
+        entries[name] = _entry(ratio_interval(scores.values[cost], scores.values["success"], params.report.bootstrap, seed))
     entries["masked"] = _per_run([int(np.isnan(row).sum()) for row in scores.values["success"]])
     for metric in inputs.figures[method][0]["splits"][split]:
         if metric not in entries:
@@ -136,16 +175,16 @@ def _interval(params: Params, values: Floats, method: str, split: str, metric: s
 def _entry(interval: Interval | None) -> Results | None:
     if interval is None:
         return None
-    return {key: value if isinstance(value, int) else _optional(value) for key, value in asdict(interval).items()}
+    return {key: value if isinstance(value, int) else optional(value) for key, value in asdict(interval).items()}
 
 
 def _per_run(values: list[Any]) -> Results | None:
-    numbers = [number for number in map(_number, values) if number is not None]
+    numbers = [one for one in map(number, values) if one is not None]
     if not numbers:
         return None
     return {
         "mean": rounded(fmean(numbers)),
-        "sd": _deviation(numbers),
+        "sd": deviation(numbers),
         "low": None,
         "high": None,
         "seeds": len(numbers),
@@ -157,12 +196,12 @@ def _success_by_seed(inputs: Inputs) -> Results:
     """Success of each single run; the warm start has one, whatever its seed."""
     by_seed: Results = {}
     for method in inputs.methods:
-        names = _names(inputs, method)
+        names = names_of(inputs, method)
         by_seed[method] = {}
         for split in SPLITS:
             rows = inputs.scores[method][split].values["success"]
             means = [float("nan") if np.isnan(row).all() else float(np.nanmean(row)) for row in rows]
-            by_seed[method][split] = {name: _optional(mean) for name, mean in zip(names, means, strict=True)}
+            by_seed[method][split] = {name: optional(mean) for name, mean in zip(names, means, strict=True)}
     return by_seed
 
 
@@ -196,10 +235,10 @@ def _steps_to_final(inputs: Inputs) -> Results:
     for method, columns in inputs.curves.items():
         steps = [int(step) for step in columns["step"][0]]
         first = learning.first_reaching(columns["success"], steps, level)
-        reached[method] = {"step": first.step, "share": _optional(first.share)}
+        reached[method] = {"step": first.step, "share": optional(first.share)}
     return {
         "reference": REFERENCE,
-        "level": _optional(level),
+        "level": optional(level),
         "last": learning.LAST,
         "window": learning.WINDOW,
         "steps": inputs.curves[REFERENCE]["step"].shape[1],
@@ -207,86 +246,20 @@ def _steps_to_final(inputs: Inputs) -> Results:
     }
 
 
-def _bfcl(params: Params, inputs: Inputs) -> Results:
-    """Per category: the references, n, and each method's accuracy with Wilson's interval over the n distinct items.
-
-    References are those in the warm start's evaluation; ``inputs`` checked that every run met the same items. Categories that no
-    run was scored on are left out. checker_raised: items on which the official checker failed, over all runs of a method.
-    """
-    reference = inputs.figures[WARMSTART][0]["bfcl"]
-    categories: Results = {}
-    partial = False
-    for category in params.evaluate.bfcl_categories:
-        n, of = (_number(reference.get(f"{category}_{key}")) for key in ("n", "of"))
-        scores = {method: _accuracy(inputs, method, category, n) for method in inputs.methods}
-        scores = {method: score for method, score in scores.items() if score is not None}
-        if scores:
-            partial |= n is not None and of is not None and n < of
-            categories[category] = {
-                "n": None if n is None else int(n),
-                "of": None if of is None else int(of),
-                "gold": _optional(_number(reference.get(f"{category}_gold"))),
-                "do_nothing": _optional(_number(reference.get(f"{category}_do_nothing"))),
-                "scores": scores,
-            }
-    raised = {
-        method: sum(int(_number(run["bfcl"].get("checker_raised")) or 0) for run in inputs.figures[method])
-        for method in inputs.methods
-    }
-    return {
-        "package": reference.get("package"),
-        "handler": reference.get("handler"),
-        "partial": partial,
-        "limit": params.evaluate.bfcl_limit,
-        "checker_raised": raised,
-        "categories": categories,
-    }
-
-
-def _accuracy(inputs: Inputs, method: str, category: str, n: float | None) -> Results | None:
-    runs = zip(_names(inputs, method), inputs.figures[method], strict=True)
-    found = {name: _number(run["bfcl"].get(f"{category}_accuracy")) for name, run in runs}
-    numbers = [value for value in found.values() if value is not None]
-    if not numbers:
-        return None
-    low, high = wilson(fmean(numbers), int(n)) if n else (None, None)
-    return {
-        "mean": rounded(fmean(numbers)),
-        "sd": _deviation(numbers),
-        "low": _optional(low),
-        "high": _optional(high),
-        "seeds": len(numbers),
-        "by_seed": {name: _optional(value) for name, value in found.items()},
-    }
-
-
-def _names(inputs: Inputs, method: str) -> list[str]:
-    return [WARMSTART] if method == WARMSTART else [str(seed) for seed in inputs.seeds]
-
-
-def _deviation(numbers: list[float]) -> float | None:
-    return rounded(stdev(numbers)) if len(numbers) > 1 else None
-
-
-def _number(value: Any) -> float | None:
-    """A finite number, else None."""
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) else None
-
-
 def _contamination(rewards: dict[str, Any]) -> Results:
     """method -> segment -> share, for the keys ``contamination_<method>_<segment>`` that are there."""
     table: Results = {}
     for key, value in rewards.items():
         method, _, segment = key.removeprefix("contamination_").rpartition("_")
-        number = _number(value)
-        if key.startswith("contamination_") and segment in SEGMENTS and number is not None:
-            table.setdefault(method, {})[segment] = rounded(number)
+        share = number(value)
+        if key.startswith("contamination_") and segment in SEGMENTS and share is not None:
+            table.setdefault(method, {})[segment] = rounded(share)
     return table
 
 
 def _scalars(values: dict[str, Any], leave_out: str) -> Results:
-    numbers = {key: _number(value) for key, value in values.items() if not key.startswith(leave_out)}
-    return {key: rounded(number) for key, number in numbers.items() if number is not None}
+    numbers = {key: number(value) for key, value in values.items() if not key.startswith(leave_out)}
+    return {key: rounded(found) for key, found in numbers.items() if found is not None}
 
 
 def _versions() -> Results:

@@ -1,12 +1,12 @@
 """The credit inspector in a real browser (Debian's chromium), offline: what a person sees and presses."""
 
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from browsing import channels, chromium, contrast
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -54,18 +54,8 @@ def test_equal_input_gives_an_equal_page(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[webdriver.Chrome]:
-    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if not (chromium and driver):
-        pytest.skip("needs Debian's packages chromium and chromium-driver")
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    for flag in ("headless", "no-sandbox", "disable-gpu", "no-first-run", "disable-background-networking", "disable-sync"):
-        options.add_argument(f"--{flag}")
-    options.add_argument("--window-size=1280,900")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    chrome = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
-    yield chrome
-    chrome.quit()
+    with chromium() as chrome:
+        yield chrome
 
 
 def open_page(browser: webdriver.Chrome, folder: Path, rows: list[dict[str, Any]]) -> None:
@@ -154,20 +144,6 @@ def test_text_stands_out_from_its_background_in_light_and_dark(browser: webdrive
         behind = [opacity * over + (1 - opacity) * under for over, under in zip((red, green, blue), page, strict=False)]
         # WCAG 2.2, 1.4.3: at least 4.5 to 1.
         assert contrast(channels(span.value_of_css_property("color"))[:3], behind) >= 4.5, span.text
-
-
-def channels(colour: str) -> list[float]:
-    values = [float(part) for part in colour[colour.index("(") + 1 : -1].split(",")]
-    return values if len(values) == 4 else [*values, 1.0]
-
-
-def contrast(one: list[float], other: list[float]) -> float:
-    def luminance(rgb: list[float]) -> float:
-        linear = [c / 255 / 12.92 if c / 255 <= 0.03928 else ((c / 255 + 0.055) / 1.055) ** 2.4 for c in rgb]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
-    return (light + 0.05) / (dark + 0.05)
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slca.report.intervals import difference_interval, mean_interval, seed_coverage, wilson
+from slca.report.intervals import difference_interval, mean_interval, ratio_interval, seed_coverage, wilson
 
 
 def test_constant_scores_give_zero_width():
@@ -140,3 +140,22 @@ def test_an_interval_lies_within_the_scores_and_moves_with_them(scores, shift, s
     assert (moved.mean, moved.low, moved.high) == pytest.approx(
         (first.mean + shift, first.low + shift, first.high + shift), abs=1e-9
     )
+
+
+def test_cost_per_solved_is_a_ratio_of_totals():
+    # Seed 0 spends 1 + 3 and solves one task, seed 1 spends 2 + 2 and solves two: 8 / 3; the seeds' own ratios are 4 and 2.
+    cost, solved = np.array([[1.0, 3.0], [2.0, 2.0]]), np.array([[0.0, 1.0], [1.0, 1.0]])
+    interval = ratio_interval(cost, solved, resamples=2000, seed=0)
+    assert interval is not None
+    assert interval.mean == pytest.approx(8 / 3)
+    assert interval.sd == pytest.approx(2**0.5)
+    # The dearest resample draws seed 0 and its unsolved task alone (1/4 x 1/4 of them): no end. The cheapest: 2 / 1.
+    assert (interval.low, interval.high) == (pytest.approx(2.0), np.inf)
+
+
+def test_cost_per_solved_leaves_out_what_was_not_scored_and_is_unknown_where_nothing_is_solved():
+    cost, solved = np.array([[5.0, np.nan, 3.0]]), np.array([[1.0, np.nan, 1.0]])
+    interval = ratio_interval(cost, solved, resamples=50, seed=0)
+    assert interval is not None
+    assert (interval.mean, interval.n, interval.sd) == (4.0, 2, None)
+    assert ratio_interval(cost, np.array([[0.0, np.nan, 0.0]]), resamples=50, seed=0) is None
