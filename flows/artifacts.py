@@ -1,9 +1,17 @@
-"""reports/ as Prefect artifacts: a mirror to look at in the Prefect UI, never a source that anything reads.
+"""Results as Prefect artifacts: a mirror to look at in the Prefect UI, never a source that anything reads.
 
-Nothing is demanded of the report but that results.json is JSON: whatever it holds becomes rows.
+Each has a key of its own, under which the UI keeps the versions of all runs:
+
+* ``slca-results``: results.md, with the figures that it shows inside it, since the UI cannot reach files.
+* ``slca-results-<part>``: a table for each object in results.json (``methods``, ``comparisons``, ``bfcl``, ...);
+  ``slca-results-table``: its other values. Nothing is demanded of the report but that it is JSON: whatever it holds becomes rows.
+* ``slca-gate``: the comparisons of the regression gate.
+* ``slca-evaluation`` and ``slca-evaluation-<benchmark>``: the scores of one checkpoint (``flows.evaluation``).
 """
 
+import base64
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +20,13 @@ from prefect.artifacts import create_markdown_artifact, create_table_artifact
 
 TABLE_KEY = "slca-results-table"
 REPORT_KEY = "slca-results"
+GATE_KEY = "slca-gate"
+
+IMAGE_BYTES = 500_000
+"""A larger image stays a link, for the sake of the server's database, where every run leaves its figures."""
+
+_IMAGE = re.compile(r"!\[(?P<text>[^\]]*)\]\((?P<path>[^)\s]+)\)")
+_TYPES = {".svg": "image/svg+xml", ".png": "image/png"}
 
 
 def publish(reports: Path) -> list[str]:
@@ -19,14 +34,44 @@ def publish(reports: Path) -> list[str]:
     published = []
     results = reports / "results.json"
     if results.is_file():
-        table = rows(json.loads(results.read_text(encoding="utf-8")))
-        create_table_artifact(table=table, key=TABLE_KEY, description="Mirror of reports/results.json")
-        published.append(TABLE_KEY)
+        for key, table in tables(json.loads(results.read_text(encoding="utf-8"))).items():
+            create_table_artifact(table=table, key=key, description="Mirror of reports/results.json")
+            published.append(key)
     report = reports / "results.md"
     if report.is_file():
-        create_markdown_artifact(report.read_text(encoding="utf-8"), key=REPORT_KEY, description="Mirror of reports/results.md")
+        page = with_images(report.read_text(encoding="utf-8"), reports)
+        create_markdown_artifact(page, key=REPORT_KEY, description="Mirror of reports/results.md")
         published.append(REPORT_KEY)
     return published
+
+
+def tables(results: Any) -> dict[str, list[dict[str, Any]]]:
+    """Artifact key -> rows: one table for each object or list in ``results``, one for all else; those without a row left out."""
+    if not isinstance(results, dict):
+        return {TABLE_KEY: rows(results)}
+    parts = {name: part for name, part in results.items() if isinstance(part, dict | list)}
+    found = {TABLE_KEY: rows({name: value for name, value in results.items() if name not in parts})}
+    found |= {f"{REPORT_KEY}-{slug(name)}": rows(part) for name, part in parts.items()}
+    return {key: table for key, table in found.items() if table}
+
+
+def slug(name: str) -> str:
+    """``name`` in the characters that an artifact's key may have."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
+def with_images(page: str, folder: Path) -> str:
+    """Markdown with the images that lie in ``folder`` written into it as data; links to all else stay as they are."""
+
+    def inlined(match: re.Match[str]) -> str:
+        image = folder / match["path"]
+        kind = _TYPES.get(image.suffix)
+        inside = image.resolve().is_relative_to(folder.resolve())
+        if kind is None or not inside or not image.is_file() or image.stat().st_size > IMAGE_BYTES:
+            return match[0]
+        return f"![{match['text']}](data:{kind};base64,{base64.b64encode(image.read_bytes()).decode()})"
+
+    return _IMAGE.sub(inlined, page)
 
 
 def rows(results: Any) -> list[dict[str, Any]]:
@@ -34,8 +79,12 @@ def rows(results: Any) -> list[dict[str, Any]]:
 
     ``name`` is the path of keys, joined by "/". All rows have the same columns, as the table in the UI takes them from one row.
     """
-    found = list(_rows(results, ()))
-    columns = {"name": None, "value": None} | {column: None for row in found for column in row}
+    return even(list(_rows(results, ())), "name", "value")
+
+
+def even(found: list[dict[str, Any]], *first: str) -> list[dict[str, Any]]:
+    """The rows, all with the columns that any of them has, those named ``first`` before the others."""
+    columns = dict.fromkeys([*first, *(column for row in found for column in row)])
     return [columns | row for row in found]
 
 

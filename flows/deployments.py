@@ -1,13 +1,15 @@
-"""The flow's deployment: nightly, one run at a time, in a process work pool.
+"""The flows' deployments, one run of each at a time, in a process work pool: the pipeline nightly, evaluations on demand.
 
-``python -m flows.deployments`` creates the pool where it is missing and registers the deployment with the server at
-PREFECT_API_URL; running it again updates both. A run that falls due while another is running is cancelled: two runs in one
-working tree would wait for each other's locks, and the next night comes anyway.
+``python -m flows.deployments`` creates the pool where it is missing and registers the deployments with the server at
+PREFECT_API_URL; running it again updates all. A run of the pipeline that falls due while another is running is cancelled: two
+runs in one working tree would wait for each other's locks, and the next night comes anyway. An evaluation waits for its turn:
+somebody asked for it.
 """
 
 import argparse
 import sys
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from prefect import Flow, deploy
@@ -20,10 +22,12 @@ from prefect.schedules import Cron
 from prefect.settings import PREFECT_API_URL
 from prefect.workers.process import ProcessWorker
 
+from flows.evaluation import evaluate
 from flows.pipeline import pipeline
 
 ROOT = Path(__file__).resolve().parent.parent
-ENTRYPOINT = "flows/pipeline.py:pipeline"
+PIPELINE = "flows/pipeline.py:pipeline"
+EVALUATION = "flows/evaluation.py:evaluate"
 """Relative to ROOT, which the worker's process makes its working directory: hence ``flows`` can be imported there."""
 
 POOL = "slca"
@@ -32,7 +36,7 @@ TIMEZONE = "Europe/Berlin"
 
 
 def deployments(pool: str = POOL, cron: str = CRON, timezone: str = TIMEZONE, paused: bool = False) -> list[RunnerDeployment]:
-    """The deployments of this repository: ``slca-pipeline/nightly``, whose schedule is off if ``paused``.
+    """``slca-pipeline/nightly``, whose schedule is off if ``paused``, and ``slca-evaluate/checkpoint``, which has none.
 
     Raises ValueError for a cron expression or a time zone that does not exist.
     """
@@ -40,19 +44,29 @@ def deployments(pool: str = POOL, cron: str = CRON, timezone: str = TIMEZONE, pa
         ZoneInfo(timezone)
     except (ZoneInfoNotFoundError, ValueError):
         raise ValueError(f"Time zone {timezone!r} does not exist; give an IANA name such as {TIMEZONE!r}.") from None
-    # Prefect types both calls as "a value or a coroutine"; outside an event loop they return the value.
-    source = pipeline.from_source(source=str(ROOT), entrypoint=ENTRYPOINT)
-    assert isinstance(source, Flow)
-    nightly = source.to_deployment(
+    nightly = _source(pipeline, PIPELINE).to_deployment(
         name="nightly",
         schedule=Cron(cron, timezone=timezone),
         paused=paused,
         concurrency_limit=ConcurrencyLimitConfig(limit=1, collision_strategy=ConcurrencyLimitStrategy.CANCEL_NEW),
         work_pool_name=pool,
-        description="Reproduces the DVC pipeline and mirrors its report.",
+        description="Reproduces the DVC pipeline, mirrors its report, and fails if success fell below the accepted run's.",
     )
-    assert isinstance(nightly, RunnerDeployment)
-    return [nightly]
+    checkpoint = _source(evaluate, EVALUATION).to_deployment(
+        name="checkpoint",
+        concurrency_limit=ConcurrencyLimitConfig(limit=1, collision_strategy=ConcurrencyLimitStrategy.ENQUEUE),
+        work_pool_name=pool,
+        description="Scores a given checkpoint on the held-out tasks and the benchmarks; trains nothing.",
+    )
+    # Prefect types these calls as "a value or a coroutine"; outside an event loop they return the value.
+    assert isinstance(nightly, RunnerDeployment) and isinstance(checkpoint, RunnerDeployment)
+    return [nightly, checkpoint]
+
+
+def _source(of: Flow[..., Any], entrypoint: str) -> Flow[..., Any]:
+    source = of.from_source(source=str(ROOT), entrypoint=entrypoint)
+    assert isinstance(source, Flow)
+    return source
 
 
 def ensure_pool(name: str) -> None:
@@ -70,7 +84,7 @@ def ensure_pool(name: str) -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     """The command line; 0 if the deployments are registered, 2 if the user has something to mend."""
-    parser = argparse.ArgumentParser(prog="python -m flows.deployments", description="Register the nightly pipeline.")
+    parser = argparse.ArgumentParser(prog="python -m flows.deployments", description="Register the flows' deployments.")
     parser.add_argument("--pool", default=POOL, help="process work pool (default: %(default)s)")
     parser.add_argument("--cron", default=CRON, help="schedule (default: %(default)r)")
     parser.add_argument("--timezone", default=TIMEZONE, help="time zone of the schedule (default: %(default)s)")
@@ -86,8 +100,9 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     deploy(*wanted, work_pool_name=options.pool, build=False, push=False, print_next_steps_message=False, ignore_warnings=True)
     print(f"Start a worker with: prefect worker start --pool {options.pool} --type process")
-    for deployment in wanted:
-        print(f"Start a run with:    prefect deployment run {deployment.full_name}")
+    nightly, checkpoint = (deployment.full_name for deployment in wanted)
+    print(f"Start a run with:    prefect deployment run {nightly}")
+    print(f"Score a checkpoint:  prefect deployment run {checkpoint} --param checkpoint=slca-0")
     return 0
 
 

@@ -2,13 +2,15 @@
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+import yaml
 
 from slca import params as p
-from slca.errors import SlcaError
+from slca.errors import ParamsError, SlcaError
 from slca.sgls.cli import app as simulate
 
 app = typer.Typer(
@@ -20,6 +22,7 @@ app = typer.Typer(
 
 ParamsFile = Annotated[Path, typer.Option("--params", help="Parameter file.")]
 DEFAULT = Path("params.yaml")
+CHECKPOINTS = Path("reports/checkpoints")
 
 
 app.add_typer(simulate, name="simulate")
@@ -79,14 +82,35 @@ def train(
 
 @app.command()
 def evaluate(
-    method: Annotated[str, typer.Option(help="A name in train.methods, or warmstart.")],
+    method: Annotated[str | None, typer.Option(help="A name in train.methods, or warmstart.")] = None,
     seed: Annotated[int | None, typer.Option(help="A seed in train.seeds; none for warmstart.")] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="Instead of a method: a model folder, or the name of one in models.")
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="With --checkpoint: the folder for its scores.")] = CHECKPOINTS,
+    profile: Annotated[str | None, typer.Option(help="With --checkpoint: a profile instead of a parameter file.")] = None,
+    changes: Annotated[
+        list[str] | None, typer.Option("--set", help="With --checkpoint: another value, such as evaluate.tasks=64.")
+    ] = None,
     params: ParamsFile = DEFAULT,
 ) -> None:
-    """One checkpoint on held-out tasks and BFCL -> reports/evaluation/<method>-<seed>.json."""
-    from slca.benchmarks.stage import run
+    """One checkpoint on held-out tasks and benchmarks -> reports/evaluation/<method>-<seed>.json.
 
-    run(p.load(params), method, seed)
+    With --checkpoint any model folder, whoever made it -> reports/checkpoints/<name>.json; the pipeline's outputs stay untouched.
+    """
+    if (method is None) == (checkpoint is None):
+        raise ParamsError("Give either --method, for a run of the pipeline, or --checkpoint, for a model folder.")
+    if checkpoint is None and (profile or changes or output != CHECKPOINTS):
+        raise ParamsError("--output, --profile and --set go with --checkpoint: a run of the pipeline has its own.")
+    if checkpoint is not None and seed is not None:
+        raise ParamsError("--seed goes with --method: a checkpoint is one model.")
+    chosen = _with_settings(p.of_profile(profile) if profile else p.load(params), changes or ())
+    from slca.benchmarks.stage import run, run_checkpoint
+
+    if method is not None:
+        run(chosen, method, seed)
+    elif checkpoint is not None:
+        typer.echo(f"Scores of {checkpoint}: {run_checkpoint(chosen, checkpoint, output)}")
 
 
 @app.command()
@@ -95,6 +119,25 @@ def report(params: ParamsFile = DEFAULT) -> None:
     from slca.report.stage import run
 
     run(p.load(params))
+
+
+@app.command()
+def accept() -> None:
+    """Keep the present results as those to compare with -> reports/accepted.json, to be committed."""
+    from slca.report.gate import ACCEPTED, accept
+
+    for method, splits in accept().success.items():
+        for split, success in splits.items():
+            typer.echo(f"{method} on {split}: {success.mean:.3f} [{success.low:.3f}, {success.high:.3f}]")
+    typer.echo(f"Accepted: {ACCEPTED}")
+
+
+@app.command()
+def gate() -> None:
+    """Compare success with the accepted run's: exit code 3 if it fell by more than its interval, 2 if that cannot be said."""
+    from slca.report.gate import check, verdict
+
+    typer.echo(verdict(check()))
 
 
 @app.command()
@@ -156,6 +199,21 @@ def profile(
         write_text(DEFAULT, text)
     else:
         typer.echo(text, nl=False)
+
+
+def _with_settings(params: p.Params, settings: Sequence[str]) -> p.Params:
+    """``params`` with the values of SECTION.FIELD=VALUE, VALUE in YAML as in params.yaml. Raises ParamsError."""
+    changes: dict[str, dict[str, Any]] = {}
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        section, dot, field = name.partition(".")
+        if not (equals and dot):
+            raise ParamsError(f"--set {setting!r} is not of the form SECTION.FIELD=VALUE, such as evaluate.tasks=64.")
+        try:
+            changes.setdefault(section, {})[field] = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise ParamsError(f"--set {setting!r}: {' '.join(str(error).split())}.") from None
+    return p.changed(params, changes, "--set")
 
 
 def main() -> None:

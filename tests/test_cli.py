@@ -133,6 +133,31 @@ def test_a_missing_input_is_named(arguments: list[str], missing: str, project: P
     assert missing in project.mistake(*arguments)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "fault"),
+    [
+        ([], "either --method, for a run of the pipeline, or --checkpoint"),
+        (["--method", "slca", "--checkpoint", "slca-0"], "either --method, for a run of the pipeline, or --checkpoint"),
+        (["--method", "slca", "--seed", "0", "--set", "evaluate.tasks=1"], "--set go with --checkpoint"),
+        (["--checkpoint", "slca-0", "--seed", "0"], "--seed goes with --method"),
+        (["--checkpoint", "slca-0", "--set", "evaluate.tasks"], "SECTION.FIELD=VALUE"),
+        (["--checkpoint", "slca-0", "--set", "evaluate.tasks=[1"], "--set 'evaluate.tasks=[1'"),
+        (["--checkpoint", "slca-0", "--set", "evaluate.tasks=many"], "--set: evaluate.tasks"),
+        (["--checkpoint", "slca-0", "--set", "evaluation.tasks=1"], "there is no such parameter"),
+        (["--checkpoint", "slca-0"], "neither a folder of that name nor models/slca-0 exists"),
+        (["--checkpoint", ".", "--output", "elsewhere"], "There is no checkpoint ."),
+    ],
+)
+def test_an_evaluation_takes_a_run_or_a_checkpoint_with_its_settings(arguments: list[str], fault: str, project: Project) -> None:
+    assert fault in project.mistake("evaluate", *arguments)
+
+
+def test_the_scores_of_a_checkpoint_stay_out_of_the_pipeline_s_folders(project: Project) -> None:
+    Path("models/slca-0").mkdir(parents=True)
+    for output in ("models", "reports/evaluation", "elsewhere/../data/evaluation"):
+        assert "which the pipeline's stages own" in project.mistake("evaluate", "--checkpoint", "slca-0", "--output", output)
+
+
 def test_an_unknown_method_is_named_with_the_known_ones(project: Project) -> None:
     sentence = project.mistake("train", "--method", "nonsense", "--seed", "0")
     assert "'nonsense'" in sentence and "train.methods" in sentence and "slca" in sentence

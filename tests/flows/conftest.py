@@ -114,6 +114,42 @@ def sleeping(make_repository: Callable[[dict[str, Any]], Path]) -> SleepingRepos
     return SleepingRepository(path)
 
 
+# What `python -m slca evaluate` of a repository's own code could leave.
+SCORER = """
+import json, sys
+from pathlib import Path
+options = dict(option.removeprefix("--").split("=", 1) for option in sys.argv[2:])
+measures = {"tasks": 10, "masked": 0, "success": 0.5}
+bfcl = {"package": "p", "multiple_accuracy": 0.25, "multiple_n": 4, "multiple_gold": 1.0}
+report = {"checkpoint": options["checkpoint"], "profile": "tiny", "policy": "abc"}
+report |= {"splits": {"test": measures, "unseen_tools": measures}, "bfcl": bfcl}
+path = Path(options["output"], Path(options["checkpoint"]).name + ".json")
+path.parent.mkdir(parents=True)
+path.write_text(json.dumps(report))
+print("options", json.dumps(options))
+"""
+
+
+def own_code(repository: Path, program: str) -> Path:
+    """Give a repository a package ``slca`` that consists of ``program``."""
+    (repository / "slca").mkdir(parents=True)
+    (repository / "slca" / "__init__.py").touch()
+    (repository / "slca" / "__main__.py").write_text(program)
+    return repository
+
+
+@pytest.fixture
+def scoring(tmp_path: Path) -> Path:
+    """A repository whose ``slca evaluate`` is SCORER."""
+    return own_code(tmp_path / "scoring", SCORER)
+
+
+@pytest.fixture
+def sleeping_evaluation(tmp_path: Path) -> SleepingRepository:
+    """A repository whose ``slca evaluate`` is SLEEPER."""
+    return SleepingRepository(own_code(tmp_path / "sleeping", SLEEPER))
+
+
 @pytest.fixture(scope="session")
 def prefect_api() -> Iterator[str]:
     """The address of a Prefect server with an empty database, which flows called in the test's process use too."""

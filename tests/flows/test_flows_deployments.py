@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_nightly_in_a_time_zone_one_at_a_time() -> None:
-    (nightly,) = deployments.deployments(pool="pool", cron="30 4 * * 1-5", timezone="Asia/Tokyo", paused=True)
+    nightly, _ = deployments.deployments(pool="pool", cron="30 4 * * 1-5", timezone="Asia/Tokyo", paused=True)
     assert nightly.full_name == "slca-pipeline/nightly"
     assert nightly.work_pool_name == "pool"
     assert nightly.paused
@@ -37,6 +37,14 @@ def test_nightly_in_a_time_zone_one_at_a_time() -> None:
     assert nightly.concurrency_limit == 1
     assert nightly.concurrency_options
     assert nightly.concurrency_options.collision_strategy == ConcurrencyLimitStrategy.CANCEL_NEW
+
+
+def test_an_evaluation_has_no_schedule_and_waits_for_its_turn() -> None:
+    _, checkpoint = deployments.deployments(pool="pool", paused=True)
+    assert checkpoint.full_name == "slca-evaluate/checkpoint"
+    assert (checkpoint.work_pool_name, checkpoint.schedules, checkpoint.concurrency_limit) == ("pool", [], 1)
+    assert checkpoint.concurrency_options
+    assert checkpoint.concurrency_options.collision_strategy == ConcurrencyLimitStrategy.ENQUEUE
 
 
 @pytest.mark.parametrize(
@@ -84,18 +92,24 @@ class Workplace:
         finally:
             process.send_signal(signal.SIGINT)
             try:
-                process.wait(20)
+                process.wait(60)
             finally:
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
 
-    def trigger(self, repository: Path) -> UUID:
-        """Start a run of the deployment on ``repository``; returns its id."""
-        before = {run.id for run in self.client.read_flow_runs()}
-        self.run("prefect", "deployment", "run", "slca-pipeline/nightly", "--param", f"repository={json.dumps(str(repository))}")
-        (new,) = {run.id for run in self.client.read_flow_runs()} - before
+    def trigger(self, repository: Path, deployment: str = "slca-pipeline/nightly", **parameters: str) -> UUID:
+        """Start a run of a deployment on ``repository``; returns its id."""
+        before = self.triggered()
+        given = {"repository": str(repository), **parameters}
+        options = [option for name, value in given.items() for option in ("--param", f"{name}={json.dumps(value)}")]
+        self.run("prefect", "deployment", "run", deployment, *options)
+        (new,) = self.triggered() - before
         return new
+
+    def triggered(self) -> set[UUID]:
+        """All runs but those that the server's scheduler has put down for the nights to come, at a time of its own."""
+        return {run.id for run in self.client.read_flow_runs() if not run.auto_scheduled}
 
     def state(self, flow_run: UUID) -> str:
         """The name of a flow run's state."""
@@ -134,11 +148,14 @@ def workplace(tmp_path: Path, wait_for: Callable[..., Any]) -> Iterator[Workplac
 
 
 @pytest.mark.slow
-def test_deploy_run_refuse_a_second_run_and_cancel(workplace: Workplace, sleeping: Any, wait_for: Callable[..., Any]) -> None:
+def test_deploy_run_refuse_a_second_run_and_cancel(
+    workplace: Workplace, sleeping: Any, scoring: Path, wait_for: Callable[..., Any]
+) -> None:
     said = workplace.run("flows.deployments", "--pool", "slca", "--cron", "15 3 * * *", "--timezone", "UTC", "--paused")
     assert "prefect worker start --pool slca --type process" in said
-    workplace.run("flows.deployments", "--pool", "slca", "--cron", "45 3 * * *", "--timezone", "UTC")  # updates both
-    (registered,) = workplace.client.read_deployments()
+    workplace.run("flows.deployments", "--pool", "slca", "--cron", "45 3 * * *", "--timezone", "UTC")  # updates all
+    registered, other = sorted(workplace.client.read_deployments(), key=lambda deployment: deployment.name, reverse=True)
+    assert (registered.name, other.name, other.schedules) == ("nightly", "checkpoint", [])
     assert [schedule.schedule for schedule in registered.schedules] == [CronSchedule(cron="45 3 * * *", timezone="UTC")]
     assert not registered.paused
     assert workplace.client.read_work_pool("slca").type == "process"
@@ -158,3 +175,7 @@ def test_deploy_run_refuse_a_second_run_and_cancel(workplace: Workplace, sleepin
         wait_for("the last run's end", lambda: workplace.state(completed) in ("Completed", "Failed", "Crashed"))
         assert workplace.state(completed) == "Completed"
         assert (sleeping.path / "out").read_text() == "done"
+
+        scored = workplace.trigger(scoring, "slca-evaluate/checkpoint", checkpoint="models/slca-0")
+        wait_for("the evaluation's end", lambda: workplace.state(scored) in ("Completed", "Failed", "Crashed"))
+        assert workplace.state(scored) == "Completed"

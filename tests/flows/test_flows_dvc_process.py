@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
-from flows import dvc_process
+from flows import dvc_process, supervised
 from flows.dvc_process import DvcFailed
 
 MakeRepository = Callable[[dict[str, Any]], Path]
@@ -93,7 +93,7 @@ def test_a_failing_stage_is_named_with_its_last_lines(make_repository: MakeRepos
         heard(repository)
     assert failure.value.stage == "bad"
     assert str(failure.value).startswith("Stage 'bad' failed")
-    assert len(failure.value.lines) == dvc_process.LAST_LINES
+    assert len(failure.value.lines) == supervised.LAST_LINES
     assert "50" in failure.value.lines and "1" not in failure.value.lines
 
 

@@ -6,11 +6,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
+from credit_cases import a_reward
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import (
     ArtifactFilter,
@@ -25,6 +27,11 @@ from prefect.client.schemas.sorting import FlowRunSort, LogSort
 
 from flows.dvc_process import DvcFailed
 from flows.pipeline import pipeline
+from slca.errors import RunStopped
+from slca.files import file_digest, write_json
+from slca.records import Task
+from slca.report import gate
+from slca.tables import write_rewards, write_tasks
 
 ROOT = Path(__file__).parents[2]
 
@@ -80,27 +87,35 @@ def task_states(identity: UUID) -> dict[str, str]:
     return {run.name: run.state_name or "" for run in runs}
 
 
+def artifacts_of(identity: UUID) -> dict[str, str]:
+    """Data by key."""
+    with get_client(sync_client=True) as client:
+        filters = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[identity]))
+        return {str(artifact.key): str(artifact.data) for artifact in client.read_artifacts(artifact_filter=filters)}
+
+
 def test_a_run_has_a_task_per_stage_its_lines_and_the_report_as_artifacts(
     prefect_api: str, repository: Path, wait_for: Callable[..., Any]
 ) -> None:
     state = run_state(repository=str(repository))
     stages = {"data": "ran", "train@0": "ran", "train@1": "ran", "report": "ran"}
-    assert state.result() == {"stages": stages, "artifacts": ["slca-results-table", "slca-results"]}
-    assert next(iter(state.result()["stages"])) == "data"
+    result = state.result()
+    assert result["stages"] == stages and next(iter(result["stages"])) == "data"
+    assert result["artifacts"] == ["slca-results-table", "slca-results-methods", "slca-results"]
+    assert "no reports/accepted.json" in result["gate"]
 
     identity = flow_run_id(state)
-    done = dict.fromkeys([*stages, "artifacts"], "Completed")
+    done = dict.fromkeys([*stages, "artifacts", "gate"], "Completed")
     # Task states reach the server as events, a moment later.
     wait_for("the tasks' states", lambda: task_states(identity) == done)
 
+    found = artifacts_of(identity)
+    assert json.loads(found["slca-results-table"]) == [{"name": "profile", "value": "tiny"}]
+    measure = {"name": "slca/test/success", "value": None, "mean": 0.5, "sd": 0.1, "seeds": 3}
+    assert json.loads(found["slca-results-methods"]) == [measure]
+    assert found["slca-results"] == "# São 東京\ndata\n"
+
     with get_client(sync_client=True) as client:
-        filters = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[identity]))
-        artifacts = {artifact.key: artifact.data for artifact in client.read_artifacts(artifact_filter=filters)}
-        assert json.loads(str(artifacts["slca-results-table"])) == [
-            {"name": "profile", "value": "tiny", "mean": None, "sd": None, "seeds": None},
-            {"name": "methods/slca/test/success", "value": None, "mean": 0.5, "sd": 0.1, "seeds": 3},
-        ]
-        assert artifacts["slca-results"] == "# São 東京\ndata\n"
 
         def logged() -> list[str]:
             logs = client.read_logs(
@@ -108,7 +123,7 @@ def test_a_run_has_a_task_per_stage_its_lines_and_the_report_as_artifacts(
             )
             return [log.message for log in logs]
 
-        wait_for("the last line in the log", lambda: "reported" in logged())
+        wait_for("the last line in the log", lambda: result["gate"] in logged())
         lines = logged()
     steps = ["step 1", "step 2", "step 3"]
     assert [line for line in lines if line in steps] == steps * 2
@@ -150,7 +165,57 @@ def test_a_repository_without_a_report_has_no_artifacts(
     prefect_api: str, make_repository: Callable[[dict[str, Any]], Path]
 ) -> None:
     state = run_state(repository=str(make_repository({"only": {"cmd": "true"}})))
-    assert state.result() == {"stages": {"only": "ran"}, "artifacts": []}
+    found = "Nothing to compare: the stage 'report' is not among the stages of this run."
+    assert state.result() == {"stages": {"only": "ran"}, "artifacts": [], "gate": found}
+
+
+def write_results(root: Path, task: Task, scores: str) -> None:
+    """What the gate reads of a run: the tasks of two splits, slca-0's score on each, and the report of them."""
+    table = Path("data/evaluation/slca-0.parquet")
+    rewards = []
+    for split in ("test", "unseen_tools"):
+        tasks = [replace(task, task_id=f"{split}-{number:03d}") for number in range(len(scores))]
+        write_tasks(root / f"data/tasks/{split}.parquet", tasks)
+        for one, score in zip(tasks, scores, strict=True):
+            rewards.append(a_reward(f"{one.task_id}/0", task_id=one.task_id, success=score == "1"))
+    write_rewards(root / table, rewards)
+    mean = scores.count("1") / len(scores)
+    success = {"success": {"mean": mean, "low": mean - 0.05, "high": mean + 0.05}}
+    results = {
+        "profile": "tiny",
+        "run": {"seeds": [0], "bootstrap": 200, "bootstrap_seed": 0},
+        "methods": {"slca": {"test": success, "unseen_tools": success}},
+        "sources": {table.as_posix(): file_digest(root / table)},
+    }
+    write_json(root / "reports" / "results.json", results)
+
+
+def test_a_run_whose_success_fell_fails_with_the_numbers_and_can_be_looked_at(
+    prefect_api: str, make_repository: Callable[[dict[str, Any]], Path], task: Task, wait_for: Callable[..., Any]
+) -> None:
+    repository = make_repository({"report": {"cmd": "echo reported"}})
+    write_results(repository, task, "1" * 90 + "0" * 10)
+    gate.accept(repository)
+    write_results(repository, task, "1" * 40 + "0" * 60)
+    state = run_state(repository=str(repository))
+    assert state.is_failed()
+    message = state.message or ""
+    numbers = "has 0.400 [0.350, 0.450] where 0.900 [0.850, 0.950] was accepted, a difference of -0.500 ["
+    for split in ("test", "unseen_tools"):
+        assert f"slca on {split} {numbers}" in message
+    with pytest.raises(RunStopped):
+        state.result()
+    identity = flow_run_id(state)
+    done = {"report": "Completed", "artifacts": "Completed", "gate": "Failed"}
+    wait_for("the tasks' states", lambda: task_states(identity) == done, seconds=30)
+    found = artifacts_of(identity)
+    assert "slca-results-methods" in found
+    figures = json.loads(found["slca-gate"])[0]
+    assert (figures["present_mean"], figures["accepted_mean"], figures["fell"]) == (0.4, 0.9, True)
+
+    assert run_state(repository=str(repository), gate=False).is_completed()
+    gate.accept(repository)
+    assert "difference of +0.000" in run_state(repository=str(repository)).result()["gate"]
 
 
 @pytest.mark.slow
