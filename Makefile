@@ -10,7 +10,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export DVC_NO_ANALYTICS := 1
 export DO_NOT_TRACK := 1
 
-.PHONY: setup repro experiment test check bench
+.PHONY: setup repro experiment test check bench vllm
 
 setup: .venv/ready .venv-bfcl/ready
 
@@ -44,3 +44,15 @@ check: setup
 
 bench: setup
 	$(BIN)/python -m pytest tests/benches --benchmark-only -m "slow or not slow"
+
+# vLLM for CPUs, to try the vLLM backends without a GPU (3.5 GB). It does not go with Prefect's FastAPI, so it has an environment of
+# its own. The four packages that go again do not load beside the CPU build of torch, or are needed on GPUs alone.
+vllm: .venv-vllm/ready
+
+.venv-vllm/ready: slca/rollouts/vllm_requirements.txt
+	$(PYTHON) -m venv .venv-vllm
+	.venv-vllm/bin/python $(PIP) torch==2.13.0
+	.venv-vllm/bin/python $(PIP) -r $<
+	.venv-vllm/bin/python -m pip uninstall -q -y torchvision torchaudio torchcodec triton
+	.venv-vllm/bin/python $(PIP) --no-deps -e .
+	touch $@

@@ -112,13 +112,30 @@ class Rollouts(_Section):
     temperature: Annotated[float, Field(ge=0)] = 1.0
     max_turns: Positive = Field(default=4, description="assistant turns in one rollout")
     max_turn_tokens: Positive = Field(default=128, description="sampled tokens in one turn")
+    max_context: Annotated[int, Field(ge=0)] = Field(
+        default=0, description="tokens of a rollout at the most, prompt included; 0: as many as the model takes"
+    )
     max_rows: Positive = Field(default=64, description="rollouts generated at once; the others of a shard or step wait")
+    generator: Literal["transformers", "vllm", "vllm_server"] = Field(
+        default="transformers", description="what samples; vllm: in this process; vllm_server: the server at vllm_url"
+    )
+    vllm_url: str = Field(default="", description="generator vllm_server: such as http://127.0.0.1:8000")
+    vllm_memory: Annotated[float, Field(gt=0, le=1)] = Field(
+        default=0.3, description="generator vllm: share of a GPU's memory; training beside it needs the rest"
+    )
+    vllm_tensor_parallel: Positive = Field(default=1, description="generator vllm: GPUs that share the model; in training 1")
     max_failures: Positive = Field(default=2, description="consecutive steps with only failing calls before a rollout ends")
     segments: Literal["structural", "last_run"] = "structural"
     mixed_turns: Literal["tool", "split"] = "tool"
     on_broken_prefix: Literal["keep", "fail"] = Field(
         default="keep", description="when a template would render earlier turns otherwise than sampled: go on as sampled, or stop"
     )
+
+    @model_validator(mode="after")
+    def _reachable(self) -> "Rollouts":
+        if self.generator == "vllm_server" and not self.vllm_url.startswith(("http://", "https://")):
+            raise ValueError(f"generator vllm_server needs vllm_url, such as http://127.0.0.1:8000 (given: {self.vllm_url!r})")
+        return self
 
 
 class Rewards(_Section):
@@ -205,6 +222,11 @@ class Params(_Section):
             raise ValueError(
                 f"rollouts.temperature must be 1.0 for training, not {self.rollouts.temperature}: "
                 "any other value biases the importance ratio"
+            )
+        if self.rollouts.generator == "vllm" and self.execution.processes > 1:
+            raise ValueError(
+                f"rollouts.generator vllm starts vLLM in each process, and execution.processes = {self.execution.processes} "
+                "would share one GPU: set it to 1, or use vllm_server, which serves them all"
             )
         if not self.simulator.schemas and self.rewards.tool_reward == "outcome":
             raise ValueError("simulator.schemas = false leaves no state to judge: rewards.tool_reward cannot be 'outcome'")

@@ -73,7 +73,7 @@ def _bfcl(policy: Policy, name: str, params: p.Params, root: Path, bars: Bars) -
 
     def generate(questions: Sequence[harness.Question]) -> list[list[Call]]:
         prompts = [policy.format.prompt_ids(q.messages, [tool.to_json() for tool in q.tools]) for q in questions]
-        texts = answer(policy, prompts, params.rollouts.max_turn_tokens, bars.add(f"evaluate {name}: BFCL", len(questions)))
+        texts = answer(policy, params.rollouts, prompts, bars.add(f"evaluate {name}: BFCL", len(questions)))
         return [_calls(policy.format.parse(text or "")) for text in texts]
 
     evaluate = params.evaluate

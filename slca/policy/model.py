@@ -18,11 +18,16 @@ from slca.progress import quiet_libraries
 
 @dataclass(frozen=True)
 class Policy:
-    """model: a causal LM in evaluation mode. version: names the weights (digest of the file, or run and step in training)."""
+    """model: a causal LM in evaluation mode. version: names the weights (digest of the file, or run and step in training).
+
+    folder: where these very weights lie, None where nothing holds them but memory. vllm: an engine of vLLM that holds them too.
+    """
 
     model: Any
     format: ChatFormat
     version: str
+    folder: Path | None = None
+    vllm: Any = None
 
     @property
     def max_positions(self) -> int:
@@ -69,4 +74,4 @@ def load_policy(folder: Path) -> Policy:
         reason = " ".join(str(error).split())[:200]
         raise DataError(f"{folder} does not hold a model that can be loaded ({reason}); run its stage again.") from None
     model.eval()
-    return Policy(model, format_of(tokenizer), file_digest(weights)[:16])
+    return Policy(model, format_of(tokenizer), file_digest(weights)[:16], folder)

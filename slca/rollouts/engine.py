@@ -20,8 +20,7 @@ from slca.files import derive_seed
 from slca.policy.model import Policy
 from slca.records import CallError, FinishReason, Rollout, Sampling, Segment, Step, Task
 from slca.rollouts.calls import Attempts, Executor, threads_for
-from slca.rollouts.generator import Generator, Turn
-from slca.rollouts.sampler import TransformersGenerator
+from slca.rollouts.generator import Generator, Turn, context, new_generator
 from slca.sgls.cache import Cache
 from slca.sgls.simulator import Session, render_result
 from slca.sgls.tool import Tool, load_tools
@@ -88,6 +87,7 @@ class Engine:
         self.seed = seed
         self.temperature = rollouts.temperature if temperature is None else temperature
         self.tag = tag
+        self.context = context(policy, rollouts)
         self.cache = Cache.of(simulator)
         self.broken = 0
         """Turns so far after which a full render of the conversation was not what the policy saw."""
@@ -125,8 +125,8 @@ class Engine:
         return [self._rollout(t) for t in trajectories]
 
     def generator(self) -> Generator:
-        """What generates: here, the policy's model on transformers."""
-        return TransformersGenerator(self.policy.model, self.policy.format.stop_ids, self.temperature, self.rollouts.max_rows)
+        """What generates, by ``rollouts.generator``."""
+        return new_generator(self.policy, self.rollouts, self.temperature, self.rollouts.max_rows)
 
     def _start_all(self, requests: Sequence[Request]) -> list[_Trajectory]:
         tasks = {id(request.task): request.task for request in requests}
@@ -146,12 +146,12 @@ class Engine:
         session = Session(tools, task.state, self.simulator, session=task.task_id, cache=self.cache)
         seed = derive_seed("rollout", self.seed, task.task_id, request.member)
         trajectory = _Trajectory(request, session, conversation, seed)
-        if trajectory.length >= self.policy.max_positions:
+        if trajectory.length >= self.context:
             trajectory.finish = FinishReason.CONTEXT
         return trajectory
 
     def _turn_limit(self, trajectory: _Trajectory) -> int:
-        return min(self.rollouts.max_turn_tokens, self.policy.max_positions - trajectory.length)
+        return min(self.rollouts.max_turn_tokens, self.context - trajectory.length)
 
     def _book(self, trajectory: _Trajectory, turn: Turn) -> tuple[Parsed, ...]:
         """Book a sampled turn; its calls."""
@@ -173,7 +173,7 @@ class Engine:
             return []
         results = [render_result(attempt.result, self.simulator.max_result_chars) for attempt in attempts]
         glue = trajectory.conversation.answer(turn.ids, trajectory.calls, results)
-        if trajectory.length + len(glue) >= self.policy.max_positions:
+        if trajectory.length + len(glue) >= self.context:
             trajectory.finish = FinishReason.CONTEXT
             return []
         trajectory.add(glue, [Segment.ENV] * len(glue), [0.0] * len(glue), [-1] * len(glue))
@@ -181,7 +181,7 @@ class Engine:
 
     def _finish_reason(self, trajectory: _Trajectory, turn: Turn, attempts: Attempts) -> FinishReason | None:
         if not turn.ended:
-            cut_by_context = trajectory.length >= self.policy.max_positions
+            cut_by_context = trajectory.length >= self.context
             return FinishReason.CONTEXT if cut_by_context else FinishReason.LENGTH
         if not attempts:
             return FinishReason.STOP

@@ -1,24 +1,26 @@
-"""One assistant turn for each of many prompts: what single-turn benchmarks ask for. Same sampler and parser as rollouts."""
+"""One assistant turn for each of many prompts: what single-turn benchmarks ask for. Same generator and parser as rollouts."""
 
 from collections.abc import Callable, Sequence
 
+from slca.params import Rollouts
 from slca.policy.model import Policy
-from slca.rollouts.sampler import TransformersGenerator
+from slca.rollouts.generator import context, new_generator
 
 _ROWS = 16
 
 
 def answer(
-    policy: Policy, prompts: Sequence[Sequence[int]], max_tokens: int, progress: Callable[[int], None]
+    policy: Policy, rollouts: Rollouts, prompts: Sequence[Sequence[int]], progress: Callable[[int], None]
 ) -> list[str | None]:
-    """Greedy replies, markers included; None for a prompt that leaves no room in the policy's context."""
+    """Greedy replies of at most ``rollouts.max_turn_tokens``, markers included; None for a prompt that leaves no room for one."""
     texts: list[str | None] = [None] * len(prompts)
-    generator = TransformersGenerator(policy.model, policy.format.stop_ids, 0.0, _ROWS)
-    fitting = [index for index, prompt in enumerate(prompts) if len(prompt) < policy.max_positions]
+    generator = new_generator(policy, rollouts, 0.0, _ROWS)
+    room = context(policy, rollouts)
+    fitting = [index for index, prompt in enumerate(prompts) if len(prompt) < room]
     progress(len(prompts) - len(fitting))
     # Prompts of similar length are computed together, so that little of that is padding.
     for index in sorted(fitting, key=lambda index: (len(prompts[index]), index)):
-        generator.add(index, prompts[index], min(max_tokens, policy.max_positions - len(prompts[index])), 0)
+        generator.add(index, prompts[index], min(rollouts.max_turn_tokens, room - len(prompts[index])), 0)
     waiting = len(fitting)
     while waiting:
         for index, turn in generator.step():

@@ -41,8 +41,16 @@ class OnPolicyTrainer(SegmentLockedGRPOTrainer):
             **kwargs,
         )
 
+    @property
+    def vllm_engine(self) -> Any:
+        """TRL's engine of vLLM in this process, which has the current weights in each step; None where there is none."""
+        colocated = self.use_vllm and self.vllm_mode == "colocate"
+        return self.vllm_generation.llm.llm_engine if colocated else None
+
     def _roll_out(self, prompts: list[str], trainer: GRPOTrainer) -> dict[str, list[Any]]:
         """TRL's rollout function. A prompt's place in the gathered batch says which member of its group it is."""
+        # TRL has sent this step's weights; a server has them only when the main process is done.
+        self.accelerator.wait_for_everyone()
         first = self.accelerator.process_index * len(prompts)
         members = [(first + row) % self.num_generations for row in range(len(prompts))]
         scored = self.roll_out(prompts, members, self.state.global_step)

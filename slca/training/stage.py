@@ -27,7 +27,9 @@ from slca.policy.model import Policy, load_policy, prepare_torch
 from slca.progress import ProgressBar, quiet
 from slca.records import Reward, Task
 from slca.rollouts.engine import Engine, Request
+from slca.rollouts.generator import needs_vllm
 from slca.rollouts.schemaless import SchemalessEngine
+from slca.rollouts.vllm_server import base_url, models_at
 from slca.side_by_side import beside
 from slca.tables import read_tasks, write_credits, write_rewards, write_rollouts
 from slca.training.alarms import Alarms, limits_of
@@ -113,9 +115,12 @@ def train(params: p.Params, run: Run, root: Path, show: bool = True) -> Path:
     if run.curve(root).exists():
         return work
     model_folder, task_file = inputs(root)
+    if params.rollouts.generator == "vllm_server":
+        models_at(params.rollouts.vllm_url)  # before TRL waits minutes for a server that is not there
     policy = load_policy(model_folder)
     tasks = {task.task_id: task for task in read_tasks(task_file)}
     records = _Records(work, run, params)
+    roll_out = _RollOut(params, tasks, policy, run)
     trainer = OnPolicyTrainer(
         model=policy.model,
         args=_config(params, run.seed, work),
@@ -124,9 +129,10 @@ def train(params: p.Params, run: Run, root: Path, show: bool = True) -> Path:
         callbacks=[MarkComplete(), records, *([ProgressBar(f"train {run.name}", ("success", "loss"))] if show else [])],
         estimator=run.method,
         credit=Settings.from_params(params.train),
-        roll_out=_RollOut(params, tasks, policy, run),
+        roll_out=roll_out,
         on_batch=records.book,
     )
+    roll_out.vllm = trainer.vllm_engine
     quiet(trainer)
     checkpoint = last_checkpoint(work / "checkpoints")
     torch.manual_seed(run.seed)
@@ -170,7 +176,42 @@ def _config(params: p.Params, seed: int, work: Path) -> GRPOConfig:
         logging_steps=1,
         report_to=[],
         disable_tqdm=True,
+        **vllm_settings(params.rollouts),
     )
+
+
+def vllm_settings(rollouts: p.Rollouts) -> dict[str, Any]:
+    """TRL's settings under which vLLM samples with the weights of each step. Raises SlcaError for what cannot be.
+
+    vLLM's log-probs differ from the trainer's by its number format and kernels: TRL corrects the loss by their ratio, here token
+    by token like the credit. In process, TRL starts one engine beside each training process; to a server it sends the weights.
+    """
+    if rollouts.generator == "transformers":
+        return {}
+    needs_vllm()
+    _needs_gpu(rollouts.generator)
+    settings: dict[str, Any] = {"use_vllm": True, "vllm_importance_sampling_mode": "token_truncate"}
+    if rollouts.generator == "vllm_server":
+        return {**settings, "vllm_mode": "server", "vllm_server_base_url": base_url(rollouts.vllm_url)}
+    if rollouts.vllm_tensor_parallel != 1:
+        raise ParamsError(
+            f"rollouts.vllm_tensor_parallel = {rollouts.vllm_tensor_parallel}: in training a process rolls out its own tasks, so "
+            "an engine has one; set it to 1, or let a server spread the model (rollouts.generator vllm_server)."
+        )
+    return {
+        **settings,
+        "vllm_mode": "colocate",
+        "vllm_gpu_memory_utilization": rollouts.vllm_memory,
+        "vllm_max_model_length": rollouts.max_context or None,
+    }
+
+
+def _needs_gpu(generator: str) -> None:
+    if not torch.cuda.is_available():
+        raise ParamsError(
+            f"rollouts.generator {generator}: TRL gives vLLM the weights of each training step on GPUs alone, and there is none; "
+            "train with rollouts.generator transformers."
+        )
 
 
 class _RollOut:
@@ -178,9 +219,10 @@ class _RollOut:
 
     def __init__(self, params: p.Params, tasks: dict[str, Task], policy: Policy, run: Run) -> None:
         self.params, self.tasks, self.policy, self.run = params, tasks, policy, run
+        self.vllm: Any = None  # the trainer's engine, where rollouts.generator is vllm
 
     def __call__(self, task_ids: Sequence[str], members: Sequence[int], step: int) -> list[Scored]:
-        policy = Policy(self.policy.model, self.policy.format, f"{self.run.name}@{step}")
+        policy = Policy(self.policy.model, self.policy.format, f"{self.run.name}@{step}", vllm=self.vllm)
         seed = derive_seed("train", self.run.seed, step)
         kind = Engine if self.params.simulator.schemas else SchemalessEngine
         engine = kind(policy, self.params.rollouts, self.params.simulator, seed, tag=f"@{self.run.seed}.{step}")

@@ -18,6 +18,7 @@ from slca.sgls.backends.base import BackendFailure, Request, Unreadable
 from slca.sgls.backends.decoding import grammar_text
 from slca.sgls.backends.prompt import read_answer, version
 from slca.sgls.backends.transformers_backend import fitted_ids, identity
+from slca.sgls.backends.vllm_options import device_options
 
 
 class VllmBackend:
@@ -61,11 +62,6 @@ class VllmBackend:
 
 
 def _engine(model: str) -> Any:
-    import torch
     from vllm import LLM
 
-    # On a CPU bfloat16 is many times slower, compiling takes longer than it saves, and a request with a seed fails where its
-    # prompt is read in chunks ("CPU Generator does not use offset", vLLM 0.31).
-    on_cpu = {"dtype": "float32", "enforce_eager": True, "enable_chunked_prefill": False}
-    options = {} if torch.cuda.is_available() else on_cpu
-    return LLM(model=model, seed=0, **options)
+    return LLM(model=model, seed=0, **device_options())
