@@ -73,8 +73,15 @@ def train(
     method: Annotated[str, typer.Option(help="A name in train.methods.")],
     seed: Annotated[int, typer.Option(help="A seed in train.seeds.")],
     params: ParamsFile = DEFAULT,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Train nothing; say what the run would be and lacks.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --dry-run: print JSON.")] = False,
+    assume: Annotated[list[str] | None, typer.Option(help="With --dry-run: NAME=VALUE, a figure of its arithmetic.")] = None,
 ) -> None:
     """One training run -> models/<method>-<seed>, its records, and its learning curve."""
+    if dry_run:
+        from slca.training.dry_run import command
+
+        raise typer.Exit(command(p.load(params), method, seed, assume or (), as_json))
     from slca.training.stage import run
 
     run(p.load(params), method, seed)

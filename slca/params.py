@@ -36,6 +36,8 @@ class Tasks(_Section):
     train: Positive = Field(default=20000, description="tasks in the training split; each is demonstrated once by default")
     test: Positive = Field(default=768, description="tasks with held-out phrasings and values")
     unseen_tools: Positive = Field(default=128, description="tasks on held-out tools")
+    released_train: str = Field(default="", description="a released SLCA split (Parquet) to train on; empty: tasks are generated")
+    released_eval: str = Field(default="", description="the released split to evaluate on; goes with released_train")
     kinds: dict[Literal["single", "parallel", "chain", "distractors", "abstain", "missing"], Share] = Field(
         default={"single": 0.3, "parallel": 0.15, "chain": 0.15, "distractors": 0.2, "abstain": 0.1, "missing": 0.1},
         description="share of each kind of task; they add up to 1",
@@ -45,6 +47,8 @@ class Tasks(_Section):
     def _shares(self) -> "Tasks":
         if abs(sum(self.kinds.values()) - 1.0) > 1e-9:
             raise ValueError(f"kinds must add up to 1, not {sum(self.kinds.values()):g}")
+        if bool(self.released_train) != bool(self.released_eval):
+            raise ValueError("released_train and released_eval go together: give both, or neither")
         return self
 
 
@@ -115,6 +119,12 @@ class Rollouts(_Section):
     max_context: Annotated[int, Field(ge=0)] = Field(
         default=0, description="tokens of a rollout at the most, prompt included; 0: as many as the model takes"
     )
+    max_prompt_tokens: Annotated[int, Field(ge=0)] = Field(
+        default=0, description="tasks with longer prompts are not trained on; 0: the model's context alone decides"
+    )
+    max_response_tokens: Annotated[int, Field(ge=0)] = Field(
+        default=0, description="all that follows the prompt, tool results included; 0: the model's context alone decides"
+    )
     max_rows: Positive = Field(default=64, description="rollouts generated at once; the others of a shard or step wait")
     generator: Literal["transformers", "vllm", "vllm_server"] = Field(
         default="transformers", description="what samples; vllm: in this process; vllm_server: the server at vllm_url"
@@ -141,19 +151,47 @@ class Rollouts(_Section):
 class Rewards(_Section):
     hierr: Literal["strict", "paper"] = "strict"
     tool_reward: Literal["process", "outcome", "none"] = Field(default="process", description="none: the ablation w/o HierR")
-    judge: Literal["rubric"] = "rubric"
+    judge: Literal["rubric", "openai"] = Field(
+        default="rubric", description="who rates replies: the embedded rubric, or a model on an OpenAI-compatible server"
+    )
+    judge_model: str = Field(default="", description="judge openai: the name that the server knows")
+    judge_url: str = Field(default="", description="judge openai: the server, such as http://127.0.0.1:8001/v1")
+    judge_timeout: Annotated[float, Field(gt=0)] = Field(default=60.0, description="seconds for one request of judge openai")
+    judge_retries: Annotated[int, Field(ge=0)] = Field(default=2, description="further tries of a request or a senseless answer")
+    judge_max_tokens: Positive = Field(default=1024, description="of the judge's answer, its reasoning included")
+    judge_concurrency: Positive = Field(default=8, description="requests to the judge under way at once, in each process")
+    judge_cache_folder: str = Field(default=".slca/judge", description="judge openai: where ratings are kept; empty: in memory")
     judge_noise: Annotated[float, Field(ge=0)] = Field(default=0.0, description="deviation of noise on the summary score")
     success_threshold: Share = 0.9
     max_unscorable: Share = Field(default=0.2, description="stop when a larger share of rollouts cannot be scored")
+
+    @model_validator(mode="after")
+    def _named(self) -> "Rewards":
+        missing = [name for name in ("judge_model", "judge_url") if self.judge == "openai" and not getattr(self, name)]
+        if missing:
+            raise ValueError(f"judge openai needs {' and '.join(missing)}")
+        return self
 
 
 class Train(_Section):
     methods: tuple[Method, ...] = ("grpo", "slca")
     seeds: tuple[int, ...] = (0, 1, 2)
-    steps: Positive = 75
-    tasks_per_step: Positive = Field(default=8, description="groups in one optimizer step")
+    steps: Positive = Field(default=75, description="rounds of rolling out and learning from it")
+    tasks_per_step: Positive = Field(default=8, description="groups rolled out in one step")
+    mini_batch: Annotated[int, Field(ge=0)] = Field(
+        default=0, description="groups' worth of rollouts in one optimizer step, several of which then make a step; 0: all"
+    )
+    micro_batch: Annotated[int, Field(ge=0)] = Field(
+        default=0, description="rollouts in one forward and backward pass of a process; 0: its share of the optimizer step"
+    )
+    precision: Literal["fp32", "bf16"] = Field(default="fp32", description="bf16: computed in it, with weights kept in fp32")
+    gradient_checkpointing: bool = Field(default=False, description="recompute activations in the backward pass: less memory")
     learning_rate: Annotated[float, Field(gt=0)] = 3.0e-4
-    warmup_steps: Annotated[int, Field(ge=0)] = Field(default=10, description="steps of rising learning rate, constant after")
+    warmup_steps: Annotated[int, Field(ge=0)] = Field(default=10, description="steps of rising learning rate")
+    schedule: Literal["constant_with_warmup", "linear", "cosine"] = Field(
+        default="constant_with_warmup", description="learning rate after the warm-up: constant, or falling to 0"
+    )
+    weight_decay: Annotated[float, Field(ge=0)] = Field(default=0.0, description="AdamW's")
     kl: Annotated[float, Field(ge=0)] = Field(default=0.0, description="weight of the KL term to the warm start (TRL's beta)")
     clip: Annotated[float, Field(gt=0)] = Field(default=0.2, description="PPO clip range")
     max_grad_norm: Annotated[float, Field(gt=0)] = 1.0
@@ -197,6 +235,18 @@ class Execution(_Section):
         default="local", description="shards: in processes of this machine, or in a Prefect flow on threads or on Dask"
     )
     dask_address: str = Field(default="", description="runner dask: the scheduler; empty: a local cluster of `processes` workers")
+    launcher: Literal["python", "accelerate"] = Field(
+        default="python", description="accelerate: a training run is several processes, started by accelerate launch"
+    )
+    accelerate_config: str = Field(
+        default="", description="launcher accelerate: its configuration, a file or a name in slca/profiles/accelerate"
+    )
+
+    @model_validator(mode="after")
+    def _configured(self) -> "Execution":
+        if self.launcher == "accelerate" and not self.accelerate_config:
+            raise ValueError("launcher accelerate needs accelerate_config")
+        return self
 
 
 class Params(_Section):
@@ -218,6 +268,10 @@ class Params(_Section):
             raise ValueError(f"rollouts.tasks = {self.rollouts.tasks} exceeds tasks.train = {self.tasks.train}")
         if self.train.tasks_per_step > self.tasks.train:
             raise ValueError(f"train.tasks_per_step = {self.train.tasks_per_step} exceeds tasks.train = {self.tasks.train}")
+        if self.train.mini_batch and self.train.tasks_per_step % self.train.mini_batch:
+            raise ValueError(
+                f"train.mini_batch = {self.train.mini_batch} must divide train.tasks_per_step = {self.train.tasks_per_step}"
+            )
         if self.rollouts.temperature != 1.0 and self.train.steps:
             raise ValueError(
                 f"rollouts.temperature must be 1.0 for training, not {self.rollouts.temperature}: "
@@ -230,6 +284,8 @@ class Params(_Section):
             )
         if not self.simulator.schemas and self.rewards.tool_reward == "outcome":
             raise ValueError("simulator.schemas = false leaves no state to judge: rewards.tool_reward cannot be 'outcome'")
+        if self.tasks.released_train and self.rewards.tool_reward == "outcome":
+            raise ValueError("tasks.released_train has no state to judge: rewards.tool_reward cannot be 'outcome'")
         for name in ("methods", "seeds"):
             values = getattr(self.train, name)
             if not values or len(set(values)) != len(values):

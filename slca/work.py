@@ -112,7 +112,9 @@ class MarkComplete(TrainerCallback):  # type: ignore[misc]
     """Marks a checkpoint once all of its files are written: a kill while saving leaves one without the mark."""
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        (Path(args.output_dir) / f"checkpoint-{state.global_step}" / _COMPLETE).touch()
+        args.distributed_state.wait_for_everyone()  # each process has written its own part
+        if state.is_world_process_zero:
+            (Path(args.output_dir) / f"checkpoint-{state.global_step}" / _COMPLETE).touch()
 
 
 def last_checkpoint(folder: Path) -> Path | None:

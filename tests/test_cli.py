@@ -165,7 +165,7 @@ def test_an_unknown_method_is_named_with_the_known_ones(project: Project) -> Non
 
 def test_an_unknown_profile_is_named_with_the_known_ones(project: Project) -> None:
     for arguments in (["profile", "nonsense"], ["profile", "nonsense", "--write"]):
-        assert project.mistake(*arguments) == "There is no profile 'nonsense'; the profiles are: default, smoke."
+        assert project.mistake(*arguments) == "There is no profile 'nonsense'; the profiles are: default, qwen7b, smoke."
 
 
 def test_an_unknown_domain_is_named(project: Project) -> None:

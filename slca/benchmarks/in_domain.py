@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from slca import params as p
-from slca.hierr import score
+from slca.hierr import score_all as score_pairs
 from slca.policy.model import Policy
 from slca.records import Reward, Rollout, Task
 from slca.rollouts.engine import Engine, Request
@@ -22,7 +22,7 @@ def roll_out(policy: Policy, tasks: Sequence[Task], params: p.Params, progress: 
 
 def score_all(tasks: Sequence[Task], rollouts: Sequence[Rollout], rewards: p.Rewards) -> list[Reward]:
     quiet = rewards.model_copy(update={"judge_noise": 0.0, "tool_reward": "process"})
-    return [score(task, rollout, quiet) for task, rollout in zip(tasks, rollouts, strict=True)]
+    return score_pairs(list(zip(tasks, rollouts, strict=True)), quiet)
 
 
 def metrics(rewards: Sequence[Reward]) -> dict[str, float | None]:

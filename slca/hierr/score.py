@@ -12,7 +12,7 @@ import random
 
 from slca.files import derive_seed
 from slca.hierr.calls import call_scores
-from slca.hierr.judges import JUDGES, Judge, JudgeFailure
+from slca.hierr.judges import Judge, JudgeFailure, judge_of
 from slca.hierr.outcome import outcome_score
 from slca.hierr.process import Process, process_score
 from slca.hierr.redundancy import redundancy, repeats
@@ -35,7 +35,7 @@ def score(task: Task, rollout: Rollout, params: Rewards, judge: Judge | None = N
         masked = "simulator failure"
     else:
         try:
-            summary = summary_score(task, rollout, params.hierr, judge or JUDGES[params.judge])
+            summary = summary_score(task, rollout, params.hierr, judge or judge_of(params))
         except JudgeFailure as failure:
             masked = f"judge failure: {failure}"
     tool = {"process": process.process, "outcome": outcome, "none": 0.0}[params.tool_reward]

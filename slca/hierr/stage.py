@@ -4,7 +4,8 @@ Reads data/rollouts and data/tasks (train first, the other splits only for task 
 data/rewards.parquet, reports/rewards.json (flat metrics) and reports/rewards/components.csv (per kind and component).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 from rich.console import Console
@@ -14,23 +15,24 @@ from slca.credit import Settings, groups_from_rewards
 from slca.errors import DataError, RunStopped
 from slca.files import write_json, write_text
 from slca.hierr.calibration import calibration, components_csv
-from slca.hierr.judges import JUDGES, Judge
+from slca.hierr.judges import judge_of
+from slca.hierr.many import score_all
 from slca.hierr.process import Variant
-from slca.hierr.score import score
 from slca.params import Params
-from slca.records import Json, Reward, Task
+from slca.records import Reward, Rollout, Task
 from slca.tables import read_rollouts, read_tasks, write_rewards
 
 ROLLOUTS = Path("data/rollouts")
 TASKS = Path("data/tasks")
 SPLITS = ("train", "test", "unseen_tools")
+_WINDOW = 256
 VARIANTS: tuple[Variant, ...] = ("strict", "paper")
 
 
 def run(params: Params, root: Path = Path(".")) -> None:
     """Score all rollouts. Raises DataError for an unknown task id, RunStopped when too many rollouts cannot be scored."""
     tasks = _Tasks(root)
-    judge = _LastAnswer(JUDGES[params.rewards.judge])
+    judge = judge_of(params.rewards)
     variants = {variant: params.rewards.model_copy(update={"hierr": variant}) for variant in VARIANTS}
     rewards: list[Reward] = []
     labels: list[Sequence[int]] = []
@@ -38,21 +40,28 @@ def run(params: Params, root: Path = Path(".")) -> None:
     console = Console(stderr=True)
     in_log = not console.is_terminal  # which would keep an empty line
     rollouts = track(read_rollouts(root / ROLLOUTS), "scoring", console=console, transient=True, disable=in_log)
-    for rollout in rollouts:
-        task = tasks.of(rollout.task_id, rollout.rollout_id)
-        by_variant = {variant: score(task, rollout, chosen, judge) for variant, chosen in variants.items()}
-        reward = by_variant[params.rewards.hierr]
-        rewards.append(reward)
-        labels.append(sorted(set(rollout.labels)))  # which segments there are; credit asks for no more
-        if not reward.masked:
-            for variant in VARIANTS:
-                success[variant].append(by_variant[variant].success)
+    for window in _windows(rollouts):
+        pairs = [(tasks.of(rollout.task_id, rollout.rollout_id), rollout) for rollout in window]
+        by_variant = {variant: score_all(pairs, chosen, judge) for variant, chosen in variants.items()}
+        chosen_rewards = by_variant[params.rewards.hierr]
+        rewards += chosen_rewards
+        labels += [sorted(set(rollout.labels)) for rollout in window]  # which segments there are; credit asks for no more
+        for variant in VARIANTS:
+            scored = zip(by_variant[variant], chosen_rewards, strict=True)
+            success[variant] += [reward.success for reward, chosen in scored if not chosen.masked]
     _refuse_unscorable(rewards, params.rewards.max_unscorable)
     groups = groups_from_rewards(rewards, labels)
     metrics = calibration(rewards, groups, Settings.from_params(params.train), success)
     write_rewards(root / "data/rewards.parquet", rewards)
     write_text(root / "reports/rewards/components.csv", components_csv(rewards))
     write_json(root / "reports/rewards.json", metrics)
+
+
+def _windows(rollouts: Iterable[Rollout]) -> Iterator[list[Rollout]]:
+    """A few at a time: as many as a judge on a server can be asked about at once, and no more than memory holds."""
+    going = iter(rollouts)
+    while window := list(islice(going, _WINDOW)):
+        yield window
 
 
 class _Tasks:
@@ -71,20 +80,6 @@ class _Tasks:
                 )
             self._tasks |= {task.task_id: task for task in read_tasks(self._files.pop(0))}
         return self._tasks[task_id]
-
-
-class _LastAnswer:
-    """A judge that is not asked the same thing twice in a row: both variants of HierR need the same rating."""
-
-    def __init__(self, judge: Judge) -> None:
-        self._judge = judge
-        self._last: tuple[str, float] | None = None
-
-    def rate(self, question: str, results: Sequence[Json], reply: str, facts: Sequence[str]) -> float:
-        asked = repr((question, results, reply, facts))
-        if self._last is None or self._last[0] != asked:
-            self._last = (asked, self._judge.rate(question, results, reply, facts))
-        return self._last[1]
 
 
 def _refuse_unscorable(rewards: Sequence[Reward], limit: float) -> None:

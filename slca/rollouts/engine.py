@@ -146,12 +146,17 @@ class Engine:
         session = Session(tools, task.state, self.simulator, session=task.task_id, cache=self.cache)
         seed = derive_seed("rollout", self.seed, task.task_id, request.member)
         trajectory = _Trajectory(request, session, conversation, seed)
-        if trajectory.length >= self.context:
+        if trajectory.length >= self._room(trajectory):
             trajectory.finish = FinishReason.CONTEXT
         return trajectory
 
+    def _room(self, trajectory: _Trajectory) -> int:
+        """Tokens that prompt and response may have together."""
+        allowed = self.rollouts.max_response_tokens
+        return min(self.context, len(trajectory.conversation.prompt_ids) + allowed) if allowed else self.context
+
     def _turn_limit(self, trajectory: _Trajectory) -> int:
-        return min(self.rollouts.max_turn_tokens, self.context - trajectory.length)
+        return min(self.rollouts.max_turn_tokens, self._room(trajectory) - trajectory.length)
 
     def _book(self, trajectory: _Trajectory, turn: Turn) -> tuple[Parsed, ...]:
         """Book a sampled turn; its calls."""
@@ -173,7 +178,7 @@ class Engine:
             return []
         results = [render_result(attempt.result, self.simulator.max_result_chars) for attempt in attempts]
         glue = trajectory.conversation.answer(turn.ids, trajectory.calls, results)
-        if trajectory.length + len(glue) >= self.context:
+        if trajectory.length + len(glue) >= self._room(trajectory):
             trajectory.finish = FinishReason.CONTEXT
             return []
         trajectory.add(glue, [Segment.ENV] * len(glue), [0.0] * len(glue), [-1] * len(glue))
@@ -181,7 +186,7 @@ class Engine:
 
     def _finish_reason(self, trajectory: _Trajectory, turn: Turn, attempts: Attempts) -> FinishReason | None:
         if not turn.ended:
-            cut_by_context = trajectory.length >= self.context
+            cut_by_context = trajectory.length >= self._room(trajectory)
             return FinishReason.CONTEXT if cut_by_context else FinishReason.LENGTH
         if not attempts:
             return FinishReason.STOP

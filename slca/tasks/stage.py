@@ -2,10 +2,12 @@
 
 Every task is checked by scoring its own gold plan: HierR has to give it 1.0 throughout. No question with the same gold occurs
 twice, in whatever split.
+
+With ``tasks.released_train`` they come from the released splits (``slca.tasks.released``), which have checks of their own.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from slca import params, tables
@@ -16,6 +18,7 @@ from slca.records import FinishReason, Rollout, Task
 from slca.tasks.generate import generate
 from slca.tasks.gold import gold_steps
 from slca.tasks.phrasing import load_book
+from slca.tasks.released import on_unseen_tools, released_tasks
 from slca.tasks.world import make_worlds
 
 log = logging.getLogger(__name__)
@@ -23,6 +26,9 @@ log = logging.getLogger(__name__)
 
 def run(params: Params, root: Path = Path(".")) -> None:
     """Write the three splits. Raises DataError when the tools allow too few tasks, or a task fails its own check."""
+    if params.tasks.released_train:
+        _write(_released(params.tasks, root), root)
+        return
     tools = tables.read_tools(root / "data/schemas.parquet")
     worlds = make_worlds(tools, load_book(), params.simulator)
     taken: set[str] = set()
@@ -32,6 +38,20 @@ def run(params: Params, root: Path = Path(".")) -> None:
             raise DataError(f"data/schemas.parquet has no tool for the split {split}; add tools under 'schemas' in params.yaml.")
         splits[split] = generate(world, getattr(params.tasks, split), params.tasks.kinds, params.tasks.seed, taken)
         check_tasks(splits[split], params)
+    _write(splits, root)
+
+
+def _released(settings: params.Tasks, root: Path) -> dict[str, list[Task]]:
+    train = released_tasks(root / settings.released_train, "rl", settings.train)
+    test = released_tasks(root / settings.released_eval, "eval", settings.test)
+    for split, part in (("train", train), ("test", test)):
+        for reason, count in part.refused.most_common():
+            log.warning("%s: %d rows left out: %s", split, count, reason)
+    unseen = on_unseen_tools(test.tasks, train.tasks)[: settings.unseen_tools]
+    return {"train": list(train.tasks), "test": list(test.tasks), "unseen_tools": unseen}
+
+
+def _write(splits: Mapping[str, Sequence[Task]], root: Path) -> None:
     for split, tasks in splits.items():
         tables.write_tasks(root / f"data/tasks/{split}.parquet", tasks)
         log.info("%s: %d tasks", split, len(tasks))

@@ -185,7 +185,9 @@ class SegmentLockedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             computed = super()._get_per_token_logps_and_entropies(model, input_ids, attention_mask, logits_to_keep, **options)
             return computed  # type: ignore[no-any-return]
         entropy = bool(options.get("compute_entropy"))
-        return *ragged_logprobs(model, input_ids, attention_mask, logits_to_keep, self.num_generations, entropy), None
+        rows = min(self.num_generations, self.args.per_device_train_batch_size)
+        with self.accelerator.autocast():
+            return *ragged_logprobs(model, input_ids, attention_mask, logits_to_keep, rows, entropy), None
 
 
 def _sampled(output: dict[str, Any]) -> list[tuple[list[int], list[bool]]]:

@@ -1,9 +1,10 @@
 import pytest
 from hierr_builders import attempt, call, made, rollout, task, turn
 
-from slca.hierr.judges import JUDGES, Judge, JudgeFailure, Rubric
+from slca.hierr.judges import Judge, JudgeFailure, Rubric, judge_of
 from slca.hierr.judges.rubric import stated_values
 from slca.hierr.summary import summary_score
+from slca.params import Rewards
 from slca.records import CallError, FinishReason, Task
 
 QUESTION = "How is the weather in Rome on 2026-03-01?"
@@ -11,7 +12,7 @@ RESULTS = ({"city": "Rome", "sky": "sunny", "high": 21, "low": 9},)
 FACTS = ("sunny", "9", "21")
 GOOD = "It will be sunny in Rome, between 9 and 21 degrees."
 WEATHER = call("weather", city="Rome")
-JUDGE = JUDGES["rubric"]
+JUDGE = judge_of(Rewards())
 
 
 def rubric(reply: str, facts: tuple[str, ...] = FACTS) -> float:

@@ -47,6 +47,16 @@ def turn_ids(chat: ChatFormat, text: str) -> list[int]:
 # A whole rollout
 
 
+def test_a_response_has_a_limit_of_its_own_tool_results_included(play: Play, chat: ChatFormat) -> None:
+    """The turn that follows a tool result gets what the call and the result have left of it; at the limit the rollout ends."""
+    (whole,), _ = play([GOOD, REPLY])
+    used = len(whole.completion_ids) - len(turn_ids(chat, REPLY))
+    (cut,), stage = play([GOOD, Cut(REPLY * 9)], rollouts={"max_response_tokens": used + 3})
+    assert stage.limits[-1] == 3 and len(cut.completion_ids) == used + 3 and cut.finish_reason is FinishReason.CONTEXT
+    (early,), _ = play([GOOD, REPLY], rollouts={"max_response_tokens": used})
+    assert early.finish_reason is FinishReason.CONTEXT and len(early.completion_ids) == len(turn_ids(chat, GOOD))
+
+
 def test_ids_are_exactly_prompt_turns_and_glue(play: Play, chat: ChatFormat, task: Task) -> None:
     """Case 1: nothing is tokenised twice. The rollout is what was sampled, with the glue that the policy read between."""
     (rollout,), stage = play([GOOD, REPLY])

@@ -15,6 +15,7 @@ from slca.credit import Settings
 from slca.errors import ParamsError
 from slca.policy.model import Policy
 from slca.records import Segment
+from slca.training import padding
 from slca.training.on_policy import OnPolicyTrainer, Scored
 from slca.training.padding import ragged_logprobs
 from slca.training.trainer import CreditedBatch, SegmentLockedGRPOTrainer
@@ -146,6 +147,20 @@ def test_chunks_without_padding_give_the_same_logprobs_and_gradients(policy: Pol
     (expected,) = torch.autograd.grad((plain * learnable).sum(), head)
     (got,) = torch.autograd.grad((chunked * learnable).sum(), head)
     torch.testing.assert_close(got, expected, atol=1e-3, rtol=1e-4)
+
+
+def test_distributions_a_piece_at_a_time_change_nothing(policy: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pieces of 3 and less of 8 positions: the same numbers, also of the gradient, which makes them again."""
+    torch.manual_seed(0)
+    ids, mask = torch.randint(9, 250, (3, 20)), torch.ones(3, 20, dtype=torch.long)
+    head = policy.model.get_input_embeddings().weight
+    found = []
+    for piece in (padding.PIECE, 3):
+        monkeypatch.setattr(padding, "PIECE", piece)
+        logprobs, entropies = ragged_logprobs(policy.model, ids, mask, 8, 2, entropy=True)
+        found.append((logprobs, entropies, *torch.autograd.grad(logprobs.sum(), head)))
+    for whole, pieces in zip(*found, strict=True):
+        torch.testing.assert_close(pieces, whole, atol=1e-6, rtol=1e-5)
 
 
 def test_resumed_run_equals_the_uninterrupted_one_bit_for_bit(policy: Policy, tmp_path: Path) -> None:

@@ -1,28 +1,35 @@
 """Judges of the reply to the user: each rates it from 1 to 5 (method section 3).
 
 A judge sees the question, the tool results and the reply; ``facts`` are the strings that a good reply states, for judges that
-work without a model. Judges that ask a server or a local model take their place in ``JUDGES`` beside the rubric.
+work without a model. ``JUDGES`` makes a judge from the parameters that name it; a process shares one for equal parameters.
 """
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable
+from functools import lru_cache
+from importlib.util import find_spec
 
+from slca.errors import MissingDependency
+from slca.hierr.judges.base import Judge, JudgeFailure
 from slca.hierr.judges.rubric import Rubric
-from slca.records import Json
+from slca.params import Rewards
+
+__all__ = ["JUDGES", "Judge", "JudgeFailure", "Rubric", "judge_of"]
 
 
-class JudgeFailure(Exception):
-    """A judge could not rate a reply: it is down, timed out, or answered nonsense. The rollout is masked and counted."""
+def _openai(params: Rewards) -> Judge:
+    if find_spec("openai") is None:
+        raise MissingDependency(
+            "rewards.judge openai needs the package openai, which is not installed; run: pip install 'slca[openai]'."
+        )
+    from slca.hierr.judges.openai_judge import OpenAiJudge
+
+    return OpenAiJudge(params)
 
 
-class Judge(Protocol):
-    """Anything that rates replies. Equal arguments give equal ratings."""
-
-    def rate(self, question: str, results: Sequence[Json], reply: str, facts: Sequence[str]) -> float:
-        """A rating in 1..5. Raises JudgeFailure where none can be had."""
-        ...
+JUDGES: dict[str, Callable[[Rewards], Judge]] = {"rubric": lambda params: Rubric(), "openai": _openai}
 
 
-JUDGES: dict[str, Judge] = {"rubric": Rubric()}
-
-__all__ = ["JUDGES", "Judge", "JudgeFailure", "Rubric"]
+@lru_cache(maxsize=64)
+def judge_of(params: Rewards) -> Judge:
+    """The judge that ``params`` names. Raises MissingDependency where what it needs is not installed."""
+    return JUDGES[params.judge](params)

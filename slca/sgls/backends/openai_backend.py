@@ -59,9 +59,9 @@ class OpenAiBackend:
                 completion = self._asked(request, response_format)
             except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
                 refused.append((kind, schema))
-                problem = _sentence(error)
+                problem = failure_sentence(error)
             except openai.OpenAIError as error:
-                raise BackendFailure(_sentence(error)) from None
+                raise BackendFailure(failure_sentence(error)) from None
             except ValueError:  # what the client lets through for a body that is not JSON
                 raise BackendFailure(f"{self._params.base_url} sends what is no chat completion.") from None
             else:
@@ -118,7 +118,7 @@ def _answer(completion: Any) -> Json:
     return read_answer(content)
 
 
-def _sentence(error: openai.OpenAIError) -> str:
+def failure_sentence(error: openai.OpenAIError) -> str:
     """What went wrong, without the request and short enough for a message."""
     if isinstance(error, openai.APITimeoutError):
         return "the server did not answer in time."
