@@ -128,7 +128,7 @@ def dry_run(params: p.Params, method: str, seed: int, given: Mapping[str, float]
     memory = budget.memory(shape, params, batches, sharded, share, figures)
     if share:
         memory.append(budget.cache_tokens(shape, share, figures))
-    work = budget.work(shape, params, batches, _generator(params) == "vllm_server", figures)
+    work = budget.work(shape, params, batches, params.rollouts.generator == "vllm_server", figures)
     pieces += _too_little(params, root, memory, work, figures)
     return DryRun(
         run=run.name,
@@ -299,17 +299,13 @@ def _measured(chat: ChatFormat, tasks: list[Task], made_up: list[str]) -> dict[s
 
 def _sampling_here(params: p.Params) -> p.Params:
     """With transformers, since vLLM and its server need not be there for a dry run."""
-    if _generator(params) == "transformers":
+    if params.rollouts.generator == "transformers":
         return params
     return p.changed(params, {"rollouts": {"generator": "transformers"}}, "the dry run")
 
 
-def _generator(params: p.Params) -> str:
-    return params.rollouts.generator
-
-
 def _vllm_share(params: p.Params) -> float:
-    return params.rollouts.vllm_memory if _generator(params) == "vllm" else 0.0
+    return params.rollouts.vllm_memory if params.rollouts.generator == "vllm" else 0.0
 
 
 def _too_little(
