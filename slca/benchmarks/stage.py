@@ -1,4 +1,4 @@
-"""The `evaluate` stage: one checkpoint on the held-out splits and on BFCL."""
+"""The `evaluate` stage: one checkpoint on the held-out splits, on BFCL and on tau2."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,12 +8,13 @@ from slca import params as p
 from slca.bars import Bars
 from slca.benchmarks import in_domain
 from slca.benchmarks.bfcl import harness
+from slca.benchmarks.tau2 import harness as tau2
 from slca.chat import Parsed
 from slca.files import write_json
 from slca.policy.model import Policy, load_policy, prepare_torch
-from slca.records import Call, Reward
+from slca.records import Call, Reward, Trace
 from slca.rollouts.single_turn import answer
-from slca.tables import read_tasks, write_rewards
+from slca.tables import read_tasks, write_rewards, write_traces
 
 SPLITS = ("test", "unseen_tools")
 
@@ -25,6 +26,7 @@ def run(params: p.Params, method: str, seed: int | None = None, root: Path = Pat
     policy = load_policy(root / "models" / name)
     report: dict[str, Any] = {"method": method, "seed": seed, "splits": {}}
     rewards: list[Reward] = []
+    traces: list[Trace] = []
     with Bars() as bars:
         for split in SPLITS:
             tasks = read_tasks(root / "data" / "tasks" / f"{split}.parquet")[: params.evaluate.tasks]
@@ -34,8 +36,12 @@ def run(params: p.Params, method: str, seed: int | None = None, root: Path = Pat
             report["splits"][split] = in_domain.metrics(scored)
             rewards += scored
         report["bfcl"] = _bfcl(policy, name, params, root, bars)
+        report["tau2"], traces_of_tau2 = _tau2(policy, name, params, root, bars)
+        traces += traces_of_tau2
     write_rewards(root / "data" / "evaluation" / f"{name}.parquet", rewards)
+    write_traces(root / "data" / "traces" / f"{name}.parquet", traces)
     write_json(root / "reports" / "evaluation" / f"{name}.json", report)
+    tau2.forget(root, name)
 
 
 def _bfcl(policy: Policy, name: str, params: p.Params, root: Path, bars: Bars) -> dict[str, Any]:
@@ -48,6 +54,15 @@ def _bfcl(policy: Policy, name: str, params: p.Params, root: Path, bars: Bars) -
 
     evaluate = params.evaluate
     return harness.evaluate(generate, evaluate.bfcl_categories, evaluate.bfcl_limit, root).to_json()
+
+
+def _tau2(policy: Policy, name: str, params: p.Params, root: Path, bars: Bars) -> tuple[dict[str, Any], Sequence[Trace]]:
+    """tau2 by its official orchestrator and evaluator, in processes of its own; nothing where no domain is asked for."""
+    settings = tau2.Settings.of(params)
+    if not settings.domains:
+        return {}, ()
+    report = tau2.evaluate(policy, settings, name, root, bars)
+    return dict(report.to_json()), report.traces
 
 
 def _calls(parsed: Sequence[Parsed]) -> list[Call]:
