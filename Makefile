@@ -12,7 +12,7 @@ export DO_NOT_TRACK := 1
 
 .PHONY: setup repro experiment test check bench vllm
 
-setup: .venv/ready .venv-bfcl/ready
+setup: .venv/ready .venv-bfcl/ready .venv-tau2/ready
 
 .venv/ready: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -26,6 +26,11 @@ setup: .venv/ready .venv-bfcl/ready
 .venv-bfcl/ready: slca/benchmarks/bfcl/requirements.txt
 	$(PYTHON) -m venv .venv-bfcl
 	.venv-bfcl/bin/python $(PIP) --no-deps -r $<
+	touch $@
+
+.venv-tau2/ready: slca/benchmarks/tau2/requirements.txt
+	$(PYTHON) -m venv .venv-tau2
+	.venv-tau2/bin/python $(PIP) --no-deps -r $<
 	touch $@
 
 repro: setup

@@ -221,6 +221,29 @@ class Evaluate(_Section):
         "irrelevance",
     )
     bfcl_limit: Positive = Field(default=40, description="items at the most from each BFCL category")
+    tau2_domains: tuple[Literal["mock", "airline", "retail", "telecom"], ...] = Field(
+        default=("mock",), description="of mock, airline, retail, telecom; none: []"
+    )
+    tau2_trials: Positive = Field(default=1, description="simulations of each task; pass^1 to pass^trials are reported")
+    tau2_limit: Positive | None = Field(default=None, description="tasks at the most from each domain; null: all")
+    tau2_user: Literal["scripted", "openai", "local"] = Field(
+        default="scripted", description="who plays the user: fixed rules (not the official protocol), a server, a model folder"
+    )
+    tau2_user_model: str = Field(default="", description="of user openai: the server's name for it; of user local: its folder")
+    tau2_user_url: str = Field(default="", description="user openai: the server, such as http://127.0.0.1:8000/v1")
+    tau2_max_steps: Positive = Field(default=200, description="messages after which a simulation ends with 0; upstream's 200")
+    tau2_temperature: Annotated[float, Field(ge=0)] = Field(
+        default=0.0, description="of the policy and of a user that is a model; upstream's 0"
+    )
+
+    @model_validator(mode="after")
+    def _tau2_user_is_named(self) -> "Evaluate":
+        for user, name in (("openai", "tau2_user_model"), ("openai", "tau2_user_url"), ("local", "tau2_user_model")):
+            if self.tau2_user == user and not getattr(self, name):
+                raise ValueError(f"tau2_user = {user!r} needs {name}")
+        if len(set(self.tau2_domains)) != len(self.tau2_domains):
+            raise ValueError(f"tau2_domains must name each domain once, not {list(self.tau2_domains)}")
+        return self
 
 
 class Report(_Section):

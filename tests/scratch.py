@@ -75,6 +75,7 @@ class Repository:
             **os.environ,
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "PYTHONPATH": str(self.path),
+            "SLCA_TAU2_PYTHON": os.environ.get("SLCA_TAU2_PYTHON", str(ROOT / ".venv-tau2" / "bin" / "python")),
             "SLCA_BFCL_PYTHON": os.environ.get("SLCA_BFCL_PYTHON", str(ROOT / ".venv-bfcl" / "bin" / "python")),
             "DVC_SITE_CACHE_DIR": str(self.path.with_suffix(".site")),
             "DVC_NO_ANALYTICS": "1",

