@@ -45,8 +45,16 @@ def tasks(params: ParamsFile = DEFAULT) -> None:
 
 
 @app.command()
+def base(params: ParamsFile = DEFAULT) -> None:
+    """The pretrained model that warmstart.base names -> models/base; a note where it names none."""
+    from slca.policy.pretrained import run
+
+    run(p.load(params))
+
+
+@app.command()
 def warmstart(params: ParamsFile = DEFAULT) -> None:
-    """Train tasks -> models/warmstart, a small model trained on demonstrations."""
+    """Train tasks, models/base -> models/warmstart, a model trained on demonstrations."""
     from slca.policy.warmstart import run
 
     run(p.load(params))

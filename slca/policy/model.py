@@ -31,7 +31,8 @@ class Policy:
 
     @property
     def max_positions(self) -> int:
-        return int(self.model.config.max_position_embeddings)
+        """Tokens of a conversation, at the most: what the model can take, or less where its warm start says so."""
+        return int(notes(self.model).get("max_positions", self.model.config.max_position_embeddings))
 
 
 def prepare_torch(threads: int) -> None:
@@ -61,6 +62,11 @@ def new_model(warmstart: p.Warmstart, vocab_size: int, pad_id: int, end_id: int)
     return LlamaForCausalLM(config)
 
 
+def notes(model: Any) -> dict[str, Any]:
+    """What its warm start noted of a pretrained model, in its configuration, whose copies carry it through all later stages."""
+    return dict(getattr(model.config, "slca", {}))
+
+
 def load_policy(folder: Path) -> Policy:
     """The policy saved in ``folder``. Raises DataError that names what is missing."""
     weights = folder / "model.safetensors"
@@ -74,4 +80,4 @@ def load_policy(folder: Path) -> Policy:
         reason = " ".join(str(error).split())[:200]
         raise DataError(f"{folder} does not hold a model that can be loaded ({reason}); run its stage again.") from None
     model.eval()
-    return Policy(model, format_of(tokenizer), file_digest(weights)[:16], folder)
+    return Policy(model, format_of(tokenizer, notes(model).get("chat_format", "")), file_digest(weights)[:16], folder)

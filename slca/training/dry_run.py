@@ -199,7 +199,7 @@ def show(result: DryRun) -> None:
 
 def _architecture(params: p.Params, root: Path) -> tuple[Any, str, list[str]]:
     """transformers' configuration of the model, where it is from, and why it could not be read, if so."""
-    base = str(getattr(params.warmstart, "base", ""))
+    base = params.warmstart.base
     for folder in (inputs(root)[0], root / base if base else root / "-"):
         if (folder / "config.json").is_file():
             return AutoConfig.from_pretrained(folder, local_files_only=True), str(folder), []
@@ -220,7 +220,7 @@ def _architecture(params: p.Params, root: Path) -> tuple[Any, str, list[str]]:
 def _tokenizer_and_tasks(params: p.Params, root: Path) -> tuple[ChatFormat, list[Task], list[str]]:
     """Those of the run; what is not there yet is made up, and named."""
     made_up = []
-    base = str(getattr(params.warmstart, "base", ""))
+    base = params.warmstart.base
     folders = [folder for folder in (inputs(root)[0], root / base) if (folder / "tokenizer.json").is_file()]
     if folders:
         chat = format_of(AutoTokenizer.from_pretrained(folders[0], local_files_only=True))

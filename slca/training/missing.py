@@ -36,7 +36,7 @@ def missing_pieces(params: p.Params, root: Path) -> list[Missing]:
 def _files(params: p.Params, root: Path) -> list[Missing]:
     model, tasks = inputs(root)
     found = []
-    base = str(getattr(params.warmstart, "base", ""))
+    base = params.warmstart.base
     lacking = [name for name in ("config.json", "tokenizer.json", "model.safetensors") if not (model / name).is_file()]
     if lacking:
         start = f", which starts from {base}" if base else ""

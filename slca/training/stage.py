@@ -172,6 +172,7 @@ def build(
         credit=Settings.from_params(params.train),
         roll_out=roll_out,
         on_batch=on_batch,
+        share_prompts=params.train.share_prompts,
     )
     roll_out.vllm = trainer.vllm_engine
     quiet(trainer)

@@ -34,6 +34,7 @@ from slca.credit import METHODS, Groups, Member, Settings, groups_of, signal, sp
 from slca.errors import ParamsError
 from slca.records import Segment
 from slca.training.padding import ragged_logprobs
+from slca.training.sharing import refuse_unshareable, shared_logprobs
 
 PER_TOKEN_LOSSES = ("grpo", "dapo", "bnpo", "dr_grpo", "cispo")
 """TRL's loss types that multiply each token's ratio with its own advantage."""
@@ -60,9 +61,13 @@ class SegmentLockedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
     segment give None is masked. credit: lambdas, presence, omission guard. segments, mixed_turns: how turns are labelled
     (``slca.chat.segments``); chat_format: a name in ``slca.chat.FORMATS`` where it cannot be told from the tokenizer. on_batch is
     shown every credited batch. skip_padding: compute log-probs without padding (``slca.training.padding``), for ragged batches.
+    share_prompts: compute them with each group's prompt once (``slca.training.sharing``), which leaves out padding too; where
+    gradients are accumulated, groups then stay together.
 
     Raises ParamsError for names that are not known and for loss settings that assume one advantage per completion.
     """
+
+    _buffered_inputs: Any  # TRL's: the passes that a generation is shared out to
 
     def __init__(
         self,
@@ -75,6 +80,7 @@ class SegmentLockedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         chat_format: str = "",
         on_batch: Callable[[CreditedBatch], None] | None = None,
         skip_padding: bool = False,
+        share_prompts: bool = False,
         **kwargs: Any,
     ) -> None:
         if estimator not in METHODS:
@@ -89,8 +95,11 @@ class SegmentLockedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         self.mixed_turns = mixed_turns
         self.on_batch = on_batch
         self.skip_padding = skip_padding
+        self.share_prompts = share_prompts
         super().__init__(*args, **kwargs)
-        refuse_unsupported(self.args, skip_padding)
+        refuse_unsupported(self.args, skip_padding or share_prompts)
+        if share_prompts:
+            refuse_unshareable(self.accelerator.unwrap_model(self.model))
         if len(self.reward_segments) != len(self.reward_funcs):
             raise ParamsError(
                 f"reward_segments has {len(self.reward_segments)} entries for {len(self.reward_funcs)} reward functions "
@@ -145,12 +154,23 @@ class SegmentLockedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         per_token = spread(advantages, [row for _, row, _ in gathered], names, [row for *_, row in gathered])
         mine = torch.from_numpy(per_token[own])
         output["advantages"] = _fit(mine, output["completion_ids"])
+        if self.share_prompts:
+            output["row"] = torch.arange(len(inputs))
         for name, share in signal(groups, self.credit).items():
             self._metrics[mode][f"credit/{name}"].append(share)
         if self.on_batch and mode == "train":
             rows = tuple(tuple(mine[row, : len(tokens)].tolist()) for row, tokens in enumerate(labels))
             self.on_batch(CreditedBatch(tuple(inputs), tuple(labels), rows, groups))
         return output
+
+    def _prepare_inputs(self, generation_batch: Any) -> dict[str, Any]:
+        before = self._buffered_inputs
+        inputs: dict[str, Any] = super()._prepare_inputs(generation_batch)
+        if self.share_prompts and self._buffered_inputs is not before and self._buffered_inputs is not None:
+            # TRL has shuffled the rows of a generation before it shared them out among the passes of a step.
+            self._buffered_inputs = _groups_together(self._buffered_inputs)
+            inputs = self._buffered_inputs[self._step % len(self._buffered_inputs)]
+        return inputs
 
     def _labels(self, row: dict[str, Any], ids: list[int], sampled: list[bool]) -> tuple[int, ...]:
         """The segment of each completion token, from the rollout function or from the tokens themselves."""
@@ -181,12 +201,14 @@ class SegmentLockedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         self, model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor, logits_to_keep: int, **options: Any
     ) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
         plain = not any(value for name, value in options.items() if name not in ("batch_size", "compute_entropy"))
-        if not (self.skip_padding and plain):
+        if not ((self.skip_padding or self.share_prompts) and plain):
             computed = super()._get_per_token_logps_and_entropies(model, input_ids, attention_mask, logits_to_keep, **options)
             return computed  # type: ignore[no-any-return]
         entropy = bool(options.get("compute_entropy"))
-        rows = min(self.num_generations, self.args.per_device_train_batch_size)
         with self.accelerator.autocast():
+            if self.share_prompts:
+                return *shared_logprobs(model, input_ids, attention_mask, logits_to_keep, entropy), None
+            rows = min(self.num_generations, self.args.per_device_train_batch_size)
             return *ragged_logprobs(model, input_ids, attention_mask, logits_to_keep, rows, entropy), None
 
 
@@ -207,6 +229,22 @@ def _turns(sampled: Sequence[bool]) -> Iterator[tuple[int, int]]:
         if own:
             yield start, end
         start = end
+
+
+def _groups_together(passes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same rows, shared out in the order in which they were generated: whole groups to a pass, as far as they fit."""
+    order = torch.cat([part["row"] for part in passes]).argsort()
+    size = len(order) // len(passes)
+
+    def arranged(name: str) -> list[Any]:
+        values = [part[name] for part in passes]
+        if not isinstance(values[0], torch.Tensor) or not values[0].dim():
+            return values
+        joined = torch.cat(values)[order]
+        return [joined[start : start + size] for start in range(0, len(order), size)]
+
+    columns = {name: arranged(name) for name in passes[0]}
+    return [{name: values[number] for name, values in columns.items()} for number in range(len(passes))]
 
 
 def _fit(advantages: torch.Tensor, completion_ids: torch.Tensor) -> torch.Tensor:

@@ -29,6 +29,7 @@ EVALUATED = {"evaluate_warmstart", *(f"evaluate@{run}" for run in RUNS)}
 STAGES = {
     "schemas",
     "tasks",
+    "base",
     "warmstart",
     "rollouts",
     "rewards",
