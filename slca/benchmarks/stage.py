@@ -1,6 +1,8 @@
 """The `evaluate` stage: one checkpoint on the held-out splits and on BFCL."""
 
+import shutil
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -8,23 +10,29 @@ from slca import params as p
 from slca.bars import Bars
 from slca.benchmarks import in_domain
 from slca.benchmarks.bfcl import harness
-from slca.chat import Parsed
+from slca.benchmarks.bfcl.answering import Answering, answer_all
+from slca.benchmarks.bfcl.client import Environment
+from slca.benchmarks.bfcl.items import Answer, Question
 from slca.files import write_json
 from slca.policy.model import Policy, load_policy, prepare_torch
-from slca.records import Call, Reward
-from slca.rollouts.single_turn import answer
-from slca.tables import read_tasks, write_rewards
+from slca.records import Reward, Trace
+from slca.tables import read_tasks, write_rewards, write_traces
+from slca.work import fingerprint, open_work, work_folder
 
 SPLITS = ("test", "unseen_tools")
 
 
 def run(params: p.Params, method: str, seed: int | None = None, root: Path = Path(".")) -> None:
-    """models/<run> -> reports/evaluation/<run>.json and data/evaluation/<run>.parquet; <run> is <method>-<seed> or warmstart."""
+    """models/<run> -> reports/evaluation/<run>.json, data/evaluation/<run>.parquet and data/traces/<run>.parquet.
+
+    <run> is <method>-<seed> or warmstart.
+    """
     name = method if seed is None else f"{method}-{seed}"
     prepare_torch(params.execution.threads)
     policy = load_policy(root / "models" / name)
     report: dict[str, Any] = {"method": method, "seed": seed, "splits": {}}
     rewards: list[Reward] = []
+    traces: list[Trace] = []
     with Bars() as bars:
         for split in SPLITS:
             tasks = read_tasks(root / "data" / "tasks" / f"{split}.parquet")[: params.evaluate.tasks]
@@ -33,27 +41,25 @@ def run(params: p.Params, method: str, seed: int | None = None, root: Path = Pat
             scored = in_domain.score_all(tasks, rollouts, params.rewards)
             report["splits"][split] = in_domain.metrics(scored)
             rewards += scored
-        report["bfcl"] = _bfcl(policy, name, params, root, bars)
+        report["bfcl"] = _bfcl(policy, name, params, root, bars, traces)
     write_rewards(root / "data" / "evaluation" / f"{name}.parquet", rewards)
+    write_traces(root / "data" / "traces" / f"{name}.parquet", traces)
     write_json(root / "reports" / "evaluation" / f"{name}.json", report)
+    shutil.rmtree(work_folder(root, f"bfcl-{name}"))
 
 
-def _bfcl(policy: Policy, name: str, params: p.Params, root: Path, bars: Bars) -> dict[str, Any]:
-    """BFCL by its official checker, in its own environment and process."""
-
-    def generate(questions: Sequence[harness.Question]) -> list[list[Call]]:
-        prompts = [policy.format.prompt_ids(q.messages, [tool.to_json() for tool in q.tools]) for q in questions]
-        texts = answer(policy, prompts, params.rollouts.max_turn_tokens, bars.add(f"evaluate {name}: BFCL", len(questions)))
-        return [_calls(policy.format.parse(text or "")) for text in texts]
-
+def _bfcl(policy: Policy, name: str, params: p.Params, root: Path, bars: Bars, traces: list[Trace]) -> dict[str, Any]:
+    """BFCL by its official checkers, in their own environment and process. What was answered before a kill is not asked again."""
     evaluate = params.evaluate
-    return harness.evaluate(generate, evaluate.bfcl_categories, evaluate.bfcl_limit, root).to_json()
+    selection = harness.Selection(evaluate.bfcl_categories, evaluate.bfcl_limit, evaluate.bfcl_style)
+    mark = fingerprint([asdict(selection), params.rollouts.model_dump(), params.execution.threads], [root / "models" / name])
+    folder = open_work(root, f"bfcl-{name}", mark)
 
+    def answer(questions: Sequence[Question]) -> list[Answer]:
+        progress = bars.add(f"evaluate {name}: BFCL", len(questions))
+        with Environment(root) as environment:
+            return answer_all(Answering(policy, params.rollouts, selection.style, environment), questions, folder, progress)
 
-def _calls(parsed: Sequence[Parsed]) -> list[Call]:
-    """Every call that could be read, valid for its schema or not: the checker decides."""
-    return [
-        Call(call.name, call.arguments)
-        for call in parsed
-        if call.error is None and call.name and isinstance(call.arguments, dict)
-    ]
+    report = harness.evaluate(answer, selection, evaluate.seed, root)
+    traces += report.traces
+    return report.to_json()
