@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from slca.benchmarks.bfcl.groups import Category, Style
 from slca.errors import ParamsError
 
 PROFILES = Path(__file__).parent / "profiles"
@@ -251,13 +252,11 @@ class Evaluate(_Section):
     seed: int = 0
     tasks: Positive = Field(default=768, description="tasks at the most from each split")
     temperature: Annotated[float, Field(ge=0)] = Field(default=1.0, description="as in training; 0 is greedy. BFCL is greedy")
-    bfcl_categories: tuple[Literal["simple_python", "multiple", "parallel", "irrelevance"], ...] = (
-        "simple_python",
-        "multiple",
-        "parallel",
-        "irrelevance",
+    bfcl_categories: tuple[Category, ...] = ("simple_python", "multiple", "parallel", "irrelevance", "multi_turn_base")
+    bfcl_limit: Positive | None = Field(default=40, description="the first items of each BFCL category; null: all of them")
+    bfcl_style: Style = Field(
+        default="native", description="prompt: BFCL's system prompt lists the functions, in place of the chat template"
     )
-    bfcl_limit: Positive = Field(default=40, description="items at the most from each BFCL category")
     tau2_domains: tuple[Literal["mock", "airline", "retail", "telecom"], ...] = Field(
         default=("mock",), description="of mock, airline, retail, telecom; none: []"
     )

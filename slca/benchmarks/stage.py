@@ -1,7 +1,8 @@
 """The `evaluate` stage: one checkpoint on the held-out splits, on BFCL and on tau2. Any other model folder, too, on request."""
 
+import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +10,16 @@ from slca import params as p
 from slca.bars import Bars
 from slca.benchmarks import in_domain, references
 from slca.benchmarks.bfcl import harness
+from slca.benchmarks.bfcl.answering import Answering, answer_all
+from slca.benchmarks.bfcl.client import Environment
+from slca.benchmarks.bfcl.items import Answer, Question
 from slca.benchmarks.tau2 import harness as tau2
-from slca.chat import Parsed
 from slca.errors import DataError
 from slca.files import write_json
 from slca.policy.model import Policy, load_policy, prepare_torch
-from slca.records import Call, Reward, Trace
-from slca.rollouts.single_turn import answer
+from slca.records import Reward, Trace
 from slca.tables import read_tasks, write_rewards, write_traces
+from slca.work import fingerprint, open_work, work_folder
 
 SPLITS = ("test", "unseen_tools")
 
@@ -71,7 +74,6 @@ def score_checkpoint(folder: Path, name: str, head: dict[str, Any], params: p.Pa
     size = sum(weights.numel() for weights in policy.model.parameters())
     report: dict[str, Any] = {**head, "policy": policy.version, "parameters": size, "splits": {}}
     rewards: list[Reward] = []
-    traces: list[Trace] = []
     with Bars() as bars:
         for split in SPLITS:
             tasks = read_tasks(root / "data" / "tasks" / f"{split}.parquet")[: params.evaluate.tasks]
@@ -82,25 +84,32 @@ def score_checkpoint(folder: Path, name: str, head: dict[str, Any], params: p.Pa
             rewards += scored
             if head.get("seed") is None:  # what all runs are read against is measured once, with the warm start
                 report.setdefault("references", {})[split] = references.measure(tasks, params)
-        report["bfcl"] = _bfcl(policy, name, params, root, bars)
+        report["bfcl"], traces_of_bfcl = _bfcl(policy, folder, name, params, root, bars)
         report["tau2"], traces_of_tau2 = _tau2(policy, name, params, root, bars)
-        traces += traces_of_tau2
     write_rewards(outputs.rewards, rewards)
-    write_traces(outputs.traces, traces)
+    write_traces(outputs.traces, [*traces_of_bfcl, *traces_of_tau2])
     write_json(outputs.report, report)
+    # Only now: a kill before this line loses no answer.
+    shutil.rmtree(work_folder(root, f"bfcl-{name}"))
     tau2.forget(root, name)
 
 
-def _bfcl(policy: Policy, name: str, params: p.Params, root: Path, bars: Bars) -> dict[str, Any]:
-    """BFCL by its official checker, in its own environment and process."""
-
-    def generate(questions: Sequence[harness.Question]) -> list[list[Call]]:
-        prompts = [policy.format.prompt_ids(q.messages, [tool.to_json() for tool in q.tools]) for q in questions]
-        texts = answer(policy, params.rollouts, prompts, bars.add(f"evaluate {name}: BFCL", len(questions)))
-        return [_calls(policy.format.parse(text or "")) for text in texts]
-
+def _bfcl(
+    policy: Policy, model: Path, name: str, params: p.Params, root: Path, bars: Bars
+) -> tuple[dict[str, Any], Sequence[Trace]]:
+    """BFCL by its official checkers, in their own environment and process. What was answered before a kill is not asked again."""
     evaluate = params.evaluate
-    return harness.evaluate(generate, evaluate.bfcl_categories, evaluate.bfcl_limit, root).to_json()
+    selection = harness.Selection(evaluate.bfcl_categories, evaluate.bfcl_limit, evaluate.bfcl_style)
+    mark = fingerprint([asdict(selection), params.rollouts.model_dump(), params.execution.threads], [model])
+    folder = open_work(root, f"bfcl-{name}", mark)
+
+    def answer(questions: Sequence[Question]) -> list[Answer]:
+        progress = bars.add(f"evaluate {name}: BFCL", len(questions))
+        with Environment(root) as environment:
+            return answer_all(Answering(policy, params.rollouts, selection.style, environment), questions, folder, progress)
+
+    report = harness.evaluate(answer, selection, evaluate.seed, root)
+    return report.to_json(), report.traces
 
 
 def _tau2(policy: Policy, name: str, params: p.Params, root: Path, bars: Bars) -> tuple[dict[str, Any], Sequence[Trace]]:
@@ -109,13 +118,4 @@ def _tau2(policy: Policy, name: str, params: p.Params, root: Path, bars: Bars) -
     if not settings.domains:
         return {}, ()
     report = tau2.evaluate(policy, settings, name, root, bars)
-    return dict(report.to_json()), report.traces
-
-
-def _calls(parsed: Sequence[Parsed]) -> list[Call]:
-    """Every call that could be read, valid for its schema or not: the checker decides."""
-    return [
-        Call(call.name, call.arguments)
-        for call in parsed
-        if call.error is None and call.name and isinstance(call.arguments, dict)
-    ]
+    return report.to_json(), report.traces

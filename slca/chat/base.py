@@ -145,6 +145,19 @@ class ChatFormat(ABC):
             raise DataError(f"The chat template ends an assistant turn with none of {', '.join(self.ends)}.")
         return rendered[start:]
 
+    def question_ids(self, question: str) -> list[int]:
+        """Tokens between the last sampled token of a turn that called nothing and the first of the next: what the user says."""
+        mark = _MARK
+        while mark in question:
+            mark += "k"
+        rendered = self._render_or_refuse(
+            [{"role": "user", "content": "."}, {"role": "assistant", "content": mark}, {"role": "user", "content": question}]
+        )
+        start = self._question_start(rendered, rendered.rindex(mark) + len(mark))
+        if start < 0:
+            raise DataError(f"The chat template ends an assistant turn with none of {', '.join(self.ends)}.")
+        return self._encode_behind_end(rendered[start:])
+
     def call_text(self, calls: Sequence[Call]) -> str:
         """How the model's template writes a turn that makes ``calls``, without its end-of-turn token. Demonstrations say this."""
         results = [""] * len(calls)
@@ -248,6 +261,10 @@ class ChatFormat(ABC):
         """Where glue starts in a render of a turn and its results: behind the first end-of-turn token from ``turn`` on, or -1."""
         found = [place + len(end) for end in self.ends if (place := rendered.find(end, turn)) >= 0]
         return min(found, default=-1)
+
+    def _question_start(self, rendered: str, turn: int) -> int:
+        """The same for a turn that called nothing."""
+        return ChatFormat._glue_start(self, rendered, turn)
 
     def _with_tools(self, messages: Sequence[Message], functions: Sequence[Mapping[str, Any]]) -> list[Message]:
         """Messages whose system prompt lists the tools, for templates that do not."""

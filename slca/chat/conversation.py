@@ -51,22 +51,31 @@ class Conversation:
         Raises DataError, with the first difference, where the prefix breaks and ``on_broken_prefix`` is ``fail``.
         """
         glue = self.chat.glue_ids(calls, results, turn_ids)
+        self._grow(turn_ids, glue, self.chat.tool_messages(calls, results))
+        return glue
+
+    def ask(self, turn_ids: Sequence[int], question: str) -> list[int]:
+        """Append a sampled turn and what the user says next. Glue and errors as in ``answer``."""
+        glue = self.chat.question_ids(question)
+        self._grow(turn_ids, glue, [{"role": "user", "content": question}])
+        return glue
+
+    def _grow(self, turn_ids: Sequence[int], glue: Sequence[int], following: Sequence[Message]) -> None:
         self.ids = [*self.ids, *turn_ids, *glue]
-        difference = self._told(self.chat.turn_text(turn_ids), self.chat.tool_messages(calls, results))
+        difference = self._told(self.chat.turn_text(turn_ids), following)
         if difference:
             self.broken += 1
             if self.on_broken_prefix == "fail":
                 raise DataError(f"The chat template does not render the conversation as it was sampled: {difference}")
-        return glue
 
-    def _told(self, text: str, results: Sequence[Message]) -> str:
-        """Append a turn and its results to the messages. The difference that a render then shows."""
+    def _told(self, text: str, following: Sequence[Message]) -> str:
+        """Append a turn and what follows it to the messages. The difference that a render then shows."""
         before = self.messages
         try:
-            self.messages = [*before, self.chat.assistant_message(text), *results]
+            self.messages = [*before, self.chat.assistant_message(text), *following]
             return self.difference()
         except TemplateError:  # of several calls in a turn, or text beside calls: such a template takes them as text
-            self.messages = [*before, {"role": "assistant", "content": text}, *results]
+            self.messages = [*before, {"role": "assistant", "content": text}, *following]
         try:
             return self.difference()
         except TemplateError as error:

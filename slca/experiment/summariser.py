@@ -12,8 +12,7 @@ from slca import params as p
 from slca.files import derive_seed
 from slca.policy.model import Policy
 from slca.records import FinishReason, Rollout, Segment, Step
-from slca.rollouts.generator import Turn
-from slca.rollouts.sampler import TransformersGenerator
+from slca.rollouts.generator import Turn, context, new_generator
 
 
 def with_replies_of(policy: Policy, rollouts: Sequence[Rollout], params: p.Params) -> list[Rollout]:
@@ -25,10 +24,10 @@ def with_replies_of(policy: Policy, rollouts: Sequence[Rollout], params: p.Param
     result = list(rollouts)
     replied = [place for place, rollout in enumerate(rollouts) if rollout.steps and not rollout.steps[-1].attempts]
     temperature = params.evaluate.temperature
-    generator = TransformersGenerator(policy.model, policy.format.stop_ids, temperature, params.rollouts.max_rows)
+    generator = new_generator(policy, params.rollouts, temperature, params.rollouts.max_rows)
     for place in replied:
         ids = [*rollouts[place].prompt_ids, *history(rollouts[place])]
-        limit = min(params.rollouts.max_turn_tokens, policy.max_positions - len(ids))
+        limit = min(params.rollouts.max_turn_tokens, context(policy, params.rollouts) - len(ids))
         generator.add(place, ids, limit, derive_seed("summariser", params.evaluate.seed, rollouts[place].rollout_id))
     waiting = len(replied)
     while waiting:

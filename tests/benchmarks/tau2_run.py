@@ -4,11 +4,12 @@ import sys
 import time
 from pathlib import Path
 
+from slca import params as p
 from slca.bars import Bars
 from slca.benchmarks.tau2 import harness, parties
 from slca.benchmarks.tau2.protocol import Answer, Case, Question, Ruled
 
-SETTINGS = harness.Settings(("mock",), trials=2, rows=2)
+SETTINGS = harness.Settings(("mock",), trials=2, rollouts=p.Rollouts(max_rows=2))
 
 
 def evaluate(root: Path, stop_at: str = "", asked: list[str] | None = None) -> harness.Tau2Report:

@@ -1,4 +1,4 @@
-"""The parts of the BFCL harness that need no BFCL: schemas, names, the guards before the checker, errors of the worker."""
+"""The parts of the BFCL harness that need no BFCL: schemas, names, gold calls, errors of the worker, the report."""
 
 import json
 import sys
@@ -6,11 +6,13 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from slca.benchmarks.bfcl import harness, worker
+from slca.benchmarks.bfcl import client, groups, harness, worker
+from slca.benchmarks.bfcl.items import Prediction
 from slca.errors import MissingDependency, SlcaError
+from slca.records import Call, Trace
+
+ONE = harness.Selection(("multiple",), 1)
 
 
 def test_schema_conversion_is_recursive_and_valid():
@@ -56,58 +58,22 @@ def test_names_that_would_become_equal_are_refused():
         worker.safe_names(["a.b", "a_b"], "item_3")
 
 
-def nested(depth):
-    value: object = 1
-    for _ in range(depth):
-        value = [value]
-    return {"x": value}
-
-
-@pytest.mark.parametrize(
-    ("calls", "reason"),
-    [
-        ([{"name": "f.g", "arguments": {"x": 1}}], ""),
-        ([], ""),
-        ([{"name": "f_g", "arguments": {}}], "refused:unknown_function"),
-        ([{"name": "__import__('os').system('true')", "arguments": {}}], "refused:unknown_function"),
-        ([{"name": "f.g", "arguments": {}}, {"name": "h", "arguments": {}}], "refused:unknown_function"),  # one is enough
-        ([{"name": ["f.g"], "arguments": {}}], "refused:unknown_function"),  # an unhashable name is no crash
-        ([{"arguments": {}}], "refused:unknown_function"),
-        ([{"name": "f.g", "arguments": "{}"}], "refused:arguments"),
-        ([{"name": "f.g", "arguments": None}], "refused:arguments"),
-        ([{"name": "f.g", "arguments": {"x": "y" * 50_001}}], "refused:arguments"),
-        ([{"name": "f.g", "arguments": {"x": [0] * 2_000}}], "refused:arguments"),
-        ([{"name": "f.g", "arguments": nested(100_000)}], "refused:arguments"),  # far beyond Python's recursion limit
-        ([{"name": "f.g", "arguments": {}}] * 101, "refused:too_many_calls"),
-        ("f.g()", "refused:not_calls"),
-        (["f.g()"], "refused:not_calls"),
-    ],
-)
-def test_what_may_reach_the_checker(calls, reason):
-    assert worker.refusal(calls, {"f.g"}) == reason
-
-
-def test_depth_limit_is_exact():
-    # the arguments object is level 1, each list one more, the number inside the last: 1 + lists + 1 levels
-    assert not worker.too_large(nested(worker.MAX_ARGUMENT_DEPTH - 2))
-    assert worker.too_large(nested(worker.MAX_ARGUMENT_DEPTH - 1))
-
-
-@given(st.lists(st.booleans(), max_size=30))
-def test_depth_counts_lists_and_objects_alike(wrappings):
-    value: object = "leaf"
-    for in_list in wrappings:
-        value = [value] if in_list else {"k": value}
-    # levels: the leaf, one for each wrapping, and the arguments object itself
-    assert worker.too_large({"x": value}) == (1 + len(wrappings) + 1 > worker.MAX_ARGUMENT_DEPTH)
-
-
 def test_gold_takes_the_first_value_that_is_given():
-    function = {"name": "f", "parameters": {"properties": {}}}
-    answer = {"f": {"a": ["", 2, 3], "b": [""], "c": [{"k": ["", "v"], "left_out": [""]}], "d": [[{"k": [1, 2]}, 5]]}}
+    properties = {key: {"type": "any"} for key in "abcdf"}
+    function = {"name": "f", "parameters": {"properties": properties, "required": ["f"]}}
+    answer = {
+        "f": {
+            "a": ["", 2, 3],
+            "b": [""],  # may only be left out
+            "c": [{"k": ["", "v"], "left_out": [""]}],
+            "d": [[{"k": [1, 2]}, 5]],
+            "e": ["", 1],  # may be left out, and the function has no such parameter
+            "f": [""],  # required and empty
+        }
+    }
     assert worker.gold_call(answer, function, "python") == {
         "name": "f",
-        "arguments": {"a": 2, "c": {"k": "v"}, "d": [{"k": 1}, 5]},
+        "arguments": {"a": 2, "c": {"k": "v"}, "d": [{"k": 1}, 5], "f": ""},
     }
 
 
@@ -130,24 +96,24 @@ def test_gold_for_java_is_source_text():
 
 
 def test_a_missing_environment_is_named(tmp_path, monkeypatch):
-    monkeypatch.delenv(harness.PYTHON_VARIABLE, raising=False)
+    monkeypatch.delenv(client.PYTHON_VARIABLE, raising=False)
     with pytest.raises(MissingDependency, match=r"\.venv-bfcl/bin/python.*make setup"):
-        harness.questions(["multiple"], 1, tmp_path)
-    monkeypatch.setenv(harness.PYTHON_VARIABLE, str(tmp_path / "nowhere"))
+        harness.questions(ONE, tmp_path)
+    monkeypatch.setenv(client.PYTHON_VARIABLE, str(tmp_path / "nowhere"))
     with pytest.raises(MissingDependency, match=r"SLCA_BFCL_PYTHON names .*nowhere.*make setup"):
-        harness.python_of_environment(tmp_path)
+        client.python_of_environment(tmp_path)
 
 
 def test_the_variable_wins_and_links_are_kept(tmp_path, monkeypatch):
     link = tmp_path / "python"
     link.symlink_to(sys.executable)
-    monkeypatch.setenv(harness.PYTHON_VARIABLE, str(link))
-    assert harness.python_of_environment(tmp_path) == link  # resolved, it would be another environment's python
+    monkeypatch.setenv(client.PYTHON_VARIABLE, str(link))
+    assert client.python_of_environment(tmp_path) == link  # resolved, it would be another environment's python
 
 
 def test_a_python_without_the_package_is_an_error_and_not_a_score(monkeypatch):
-    monkeypatch.setenv(harness.PYTHON_VARIABLE, sys.executable)  # the project's own environment has no bfcl_eval
-    prediction = harness.Prediction("multiple_0", "multiple", ())
+    monkeypatch.setenv(client.PYTHON_VARIABLE, sys.executable)  # the project's own environment has no bfcl_eval
+    prediction = Prediction.single("multiple_0", "multiple", ())
     with pytest.raises(SlcaError, match=r"score.* failed with exit code 1: .*No module named 'bfcl_eval'.*nothing was scored"):
         harness.score([prediction])
 
@@ -157,27 +123,27 @@ def fake_python(tmp_path: Path, monkeypatch, body: str) -> None:
     script = tmp_path / "python"
     script.write_text(f"#!/bin/sh\n{body}\n")
     script.chmod(0o755)
-    monkeypatch.setenv(harness.PYTHON_VARIABLE, str(script))
+    monkeypatch.setenv(client.PYTHON_VARIABLE, str(script))
 
 
 def test_a_worker_that_hangs_is_ended(tmp_path, monkeypatch):
     fake_python(tmp_path, monkeypatch, "exec sleep 60")
-    monkeypatch.setattr(harness, "TIME_LIMIT", 0.2)
+    monkeypatch.setattr(client, "TIME_LIMIT", 0.2)
     with pytest.raises(SlcaError, match="did not end within"):
-        harness.questions(["multiple"], 1)
+        harness.questions(ONE)
 
 
 def test_a_worker_that_writes_nothing_is_an_error(tmp_path, monkeypatch):
     fake_python(tmp_path, monkeypatch, "exit 0")
     with pytest.raises(SlcaError, match="no output"):
-        harness.questions(["multiple"], 1)
+        harness.questions(ONE)
 
 
 def test_a_worker_that_loses_predictions_is_an_error(tmp_path, monkeypatch):
     empty = json.dumps({"version": "0", "categories": {}, "items": []})
     fake_python(tmp_path, monkeypatch, f"while [ $# -gt 1 ]; do shift; done; echo '{empty}' > \"$1\"")
     with pytest.raises(SlcaError, match="scored 0 of 1"):
-        harness.score([harness.Prediction("multiple_0", "multiple", ())])
+        harness.score([Prediction.single("multiple_0", "multiple", ())])
 
 
 def test_a_schema_that_load_tool_refuses_is_kept_and_counted(tmp_path, monkeypatch):
@@ -187,31 +153,88 @@ def test_a_schema_that_load_tool_refuses_is_kept_and_counted(tmp_path, monkeypat
         {"name": "fine", "description": "", "parameters": {"type": "object"}},
     ]
     names = {"odd": "odd", "fine": "fine"}
-    line = json.dumps({"id": "i", "category": "c", "messages": [], "functions": functions, "names": names})
+    turns = [{"messages": [], "functions": functions}]
+    line = json.dumps({"id": "i", "category": "c", "language": "python", "turns": turns, "names": names})
     fake_python(tmp_path, monkeypatch, f"while [ $# -gt 1 ]; do shift; done; echo '{line}' > \"$1\"")
-    (question,) = harness.questions(["c"])
+    (question,) = harness.questions(ONE)
     assert [tool.name for tool in question.tools] == ["odd", "fine"]
     assert question.tools[0].parameters == parameters
     assert question.irregular == 1
 
 
+def test_an_environment_that_does_not_start_is_an_error(tmp_path, monkeypatch):
+    fake_python(tmp_path, monkeypatch, "echo no such thing >&2; exit 1")
+    with (
+        pytest.raises(SlcaError, match=r"\(serve\).*: .*no such thing.*nothing was scored"),
+        client.Environment(tmp_path) as environment,
+    ):
+        environment.execute("multi_turn_base_0", "multi_turn_base", [((Call("f", {}),),)])
+
+
+def test_an_environment_that_does_not_answer_is_ended(tmp_path, monkeypatch):
+    fake_python(tmp_path, monkeypatch, "exec sleep 60")
+    monkeypatch.setattr(client, "_ANSWER_LIMIT", 0.2)
+    with pytest.raises(SlcaError, match="did not answer within"), client.Environment(tmp_path) as environment:
+        environment.execute("multi_turn_base_0", "multi_turn_base", [((Call("f", {}),),)])
+
+
 def test_the_report_is_flat_and_says_partial():
     def scores(correct, error=""):
-        items = (harness.ItemScore("i", "multiple", not error, error),)
-        return harness.Scores("1.2", {"multiple": harness.CategoryScore(correct, 4, 200)}, items)
+        items = (harness.ItemScore("simple_java_36", "simple_java", not error, error),)
+        return harness.Scores("1.2", {"simple_java": harness.CategoryScore(correct, 4, 100)}, items)
 
-    report = harness.BfclReport(scores(1, "checker_raised:TypeError"), scores(4), scores(0), irregular_tools=2)
-    values = report.to_json()
-    assert values == {
+    references = {"gold": scores(4), "do_nothing": scores(0), "random_call": scores(2)}
+    trace = Trace("bfcl", "simple_java", "simple_java_36", 0, 0.0, "x", "context", (), 0)
+    report = harness.BfclReport("native", scores(1, "checker_raised:TypeError"), references, 2, (trace,))
+    assert report.to_json() == {
         "package": "bfcl-eval 1.2",
-        "handler": harness.HANDLER,
+        "handler": harness.HANDLERS["native"],
+        "style": "native",
         "scope": "partial: the first items of each category",
         "irregular_tools": 2,
         "checker_raised": 1,
-        "multiple_accuracy": 0.25,
-        "multiple_correct": 1,
-        "multiple_n": 4,
-        "multiple_of": 200,
-        "multiple_gold": 1.0,
-        "multiple_do_nothing": 0.0,
+        "simple_java_accuracy": 0.25,
+        "simple_java_correct": 1,
+        "simple_java_n": 4,
+        "simple_java_of": 100,
+        "simple_java_context": 1,
+        "simple_java_unsatisfiable": 1,
+        "simple_java_gold": 1.0,
+        "simple_java_do_nothing": 0.0,
+        "simple_java_random_call": 0.5,
+        "group_non_live": "partial: 0 of 6 categories in full",
+        "group_slca_13": "partial: 0 of 13 categories in full",
+        "unsatisfiable_simple_java_36": groups.UNSATISFIABLE["simple_java_36"],
     }
+
+
+def test_group_scores_are_upstreams():
+    every = {category: 0.0 for members in groups.GROUPS.values() for category in members}
+    weight = dict.fromkeys(every, 100) | {
+        "live_simple": 258,
+        "live_multiple": 1053,
+        "live_parallel": 16,
+        "live_parallel_multiple": 24,
+    }
+    accuracy = every | {"simple_python": 0.9, "simple_java": 0.6, "multiple": 0.8, "live_multiple": 0.5, "irrelevance": 1.0}
+    accuracy |= {"multi_turn_base": 0.4, "multi_turn_long_context": 0.2}
+    found = groups.scores(accuracy, weight, list(every))
+    assert found == {
+        "non_live": pytest.approx((0.5 + 0.8 + 0 + 0) / 4),  # the three simple ones: (0.9 + 0.6 + 0) / 3 = 0.5
+        "live": pytest.approx(0.5 * 1053 / (258 + 1053 + 16 + 24)),
+        "irrelevance": 0.5,
+        "multi_turn": pytest.approx(0.15),
+        "slca_13": pytest.approx((0.9 + 0.6 + 0.8 + 0.5 + 0.4) / 13),  # without irrelevance and long context
+        "overall_60": pytest.approx(10 * 0.325 + 10 * 0.5 * 1053 / 1351 + 10 * 0.5 + 30 * 0.15),
+    }
+
+
+def test_a_group_is_scored_only_where_all_of_it_was_run_in_full():
+    accuracy = {"irrelevance": 1.0, "live_irrelevance": 0.5, "multi_turn_base": 0.5}
+    found = groups.scores(accuracy, dict.fromkeys(accuracy, 10), ["irrelevance", "multi_turn_base"])
+    assert found == {
+        "irrelevance": "partial: 1 of 2 categories in full",
+        "multi_turn": "partial: 1 of 4 categories in full",
+        "slca_13": "partial: 1 of 13 categories in full",
+    }
+    assert {len(members) for name, members in groups.GROUPS.items() if name == "slca_13"} == {13}

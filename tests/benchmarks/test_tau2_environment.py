@@ -14,6 +14,7 @@ import tau2_run
 from chat_families import FAMILIES, stand_in
 from scripted import Cut, Stage
 
+from slca import params as p
 from slca.bars import Bars
 from slca.benchmarks.tau2 import harness, link, parties, play
 from slca.benchmarks.tau2.models import ModelParty
@@ -197,7 +198,7 @@ def test_an_unknown_domain_is_named(worker):
 def scripted_party(chat, scripts, role="agent", positions=20_000, encode=None):
     stage = Stage(chat, scripts, encode)
     policy = Policy(SimpleNamespace(config=SimpleNamespace(max_position_embeddings=positions)), chat, "scripted")
-    return stage, ModelParty(policy, stage, role, 1000, 0)
+    return stage, ModelParty(policy, stage, role, p.Rollouts(max_turn_tokens=1000), 0)
 
 
 EPISODE = ["I shall create it.", write_blocks([CREATE]), "It is created.", "Anything else?", "Bye."]

@@ -68,6 +68,7 @@ def test_the_report_holds_every_method_split_and_reference(finished: Repository)
         "multiple": (1.0, 0.0),
         "parallel": (1.0, 0.0),
         "irrelevance": (1.0, 1.0),
+        "multi_turn_base": (1.0, 0.0),
     }
     assert all(set(entry["scores"]) == {"warmstart", *METHOD_NAMES} for entry in categories.values())
     page = (finished.path / "reports" / "results.md").read_text()

@@ -10,14 +10,12 @@ from typing import Any
 import pytest
 import torch
 import vllm_on_cpu
-from scripted import Stage
 from trl import GRPOConfig
 
 from slca import params as p
 from slca.errors import DataError, MissingDependency, ParamsError
 from slca.policy.model import Policy
 from slca.rollouts.generator import GENERATORS, context, new_generator
-from slca.rollouts.single_turn import answer
 from slca.training.stage import vllm_settings
 
 ROOT = Path(__file__).parents[2]
@@ -51,22 +49,6 @@ def test_settings_that_cannot_work_are_refused_when_they_are_loaded(changes: Any
 @pytest.mark.parametrize(("most", "expected"), [(0, 256), (100, 100), (9999, 256)])
 def test_the_context_is_the_smaller_of_model_and_setting(policy: Policy, most: int, expected: int) -> None:
     assert context(policy, p.Rollouts(max_context=most)) == expected
-
-
-def test_single_turns_are_generated_by_the_same_choice(policy: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
-    chat = policy.format
-    chosen: list[tuple[float, int]] = []
-
-    def build(policy: Policy, rollouts: p.Rollouts, temperature: float, rows: int) -> Stage:
-        chosen.append((temperature, rollouts.max_turn_tokens))
-        return Stage(chat, {0: ["zero"], 2: ["two"]})
-
-    monkeypatch.setitem(GENERATORS, "vllm_server", build)
-    rollouts = p.Rollouts(generator="vllm_server", vllm_url="http://127.0.0.1:1", max_context=40, max_turn_tokens=32)
-    prompts = [[5] * 39, [5] * 40, [5] * 3]
-    texts = answer(policy, rollouts, prompts, lambda _: None)
-    assert texts == [chat.turn_text(chat.encode("zero")[:1]), None, "two"]  # one token is left, none, enough
-    assert chosen == [(0.0, 32)]
 
 
 def grpo_config(settings: dict[str, Any]) -> GRPOConfig:

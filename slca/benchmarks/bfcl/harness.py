@@ -1,53 +1,43 @@
-"""BFCL as seen from the pipeline: questions out, calls in, a report with its references beside it.
+"""BFCL as seen from the pipeline: questions out, answers in, a report with its references beside it.
 
-Everything BFCL-specific runs in ``worker`` under another python, with files as the interface; here the files become typed
-values. Published names hold dots; a policy sees them with underscores and its calls are mapped back, so a call that spells the
-dots itself names no tool of its list and is wrong. A worker that fails raises SlcaError with its last lines: never a score.
+Everything BFCL-specific runs in ``worker`` under another python (``client``); here its files become typed values. Published names
+hold dots; a policy that is given its tools as such sees them with underscores and its calls are mapped back, so a call that
+spells the dots itself names no tool of its list and is wrong. A worker that fails raises SlcaError with its last lines: never a
+score.
 """
 
-import json
-import os
-import subprocess
-import tempfile
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from slca.benchmarks.bfcl import worker
-from slca.errors import MissingDependency, SlcaError, ToolError
-from slca.records import Call, Json
-from slca.sgls.tool import Tool, load_tool
+from slca.benchmarks.bfcl import groups, worker
+from slca.benchmarks.bfcl.client import run
+from slca.benchmarks.bfcl.groups import Style
+from slca.benchmarks.bfcl.items import Answer, Prediction, Question
+from slca.benchmarks.references import NAMES, random_call
+from slca.errors import SlcaError
+from slca.records import Call, Trace, plan_from_json
+from slca.sgls.tool import Tool
 
-PYTHON_VARIABLE = "SLCA_BFCL_PYTHON"
-TIME_LIMIT = 600  # seconds for one worker; all single-turn categories take under one
-
-HANDLER = "structured calls; '.' in names as '_'; schemas as JSON Schema; upstream's language hints"
+HANDLERS = {
+    "native": "structured calls; '.' in names as '_'; schemas as JSON Schema; upstream's language hints",
+    "prompt": "upstream's default system prompt; calls as [f(a=1)], literals alone",
+}
 """What a score depends on beside package, policy and chat template. It changes when the questions or the decoding do."""
 
 
 @dataclass(frozen=True)
-class Question:
-    """One item as a policy meets it.
+class Selection:
+    """Which items, and how they are asked. limit: the first items of each category, in the package's order; None: all."""
 
-    names: tool name in ``tools`` -> BFCL's own name. irregular: how many of the tools ``load_tool`` refuses (none, at present).
-    """
+    categories: tuple[str, ...]
+    limit: int | None = None
+    style: Style = "native"
 
-    item_id: str
-    category: str
-    messages: tuple[dict[str, str], ...]
-    tools: tuple[Tool, ...]
-    names: dict[str, str]
-    irregular: int = 0
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """The calls made for one item, under BFCL's own names."""
-
-    item_id: str
-    category: str
-    calls: tuple[Call, ...]
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        return ("--categories", ",".join(self.categories), *(() if self.limit is None else ("--limit", str(self.limit))))
 
 
 @dataclass(frozen=True)
@@ -79,69 +69,78 @@ class Scores:
     categories: dict[str, CategoryScore]
     items: tuple[ItemScore, ...]
 
+    def groups(self) -> dict[str, float | str]:
+        return groups.scores(
+            {name: score.accuracy for name, score in self.categories.items()},
+            {name: score.of for name, score in self.categories.items()},
+            [name for name, score in self.categories.items() if score.n == score.of],
+        )
+
 
 @dataclass(frozen=True)
 class BfclReport:
-    """Scores of a policy, of the gold answers and of doing nothing, on the same items."""
+    """Scores of a policy and of the references (``slca.benchmarks.references.NAMES``) on the same items."""
 
+    style: Style
     scores: Scores
-    gold: Scores
-    do_nothing: Scores
+    references: dict[str, Scores]
     irregular_tools: int
+    traces: tuple[Trace, ...] = ()
 
     @property
     def partial(self) -> bool:
         return any(score.n < score.of for score in self.scores.categories.values())
 
     def to_json(self) -> dict[str, str | int | float]:
-        """Flat scalars: the headline first, then four numbers and two references for each category."""
+        """Flat scalars: the headline first, then for each category its numbers and references, then the groups.
+
+        ``<category>_context`` counts items that were not answered, or not to the end, since the policy's context was full;
+        ``<category>_unsatisfiable`` those that no right answer satisfies.
+        """
         checker_raised = sum(item.error_type.startswith("checker_raised:") for item in self.scores.items)
         values: dict[str, str | int | float] = {
             "package": f"{worker.PACKAGE} {self.scores.version}",
-            "handler": HANDLER,
+            "handler": HANDLERS[self.style],
+            "style": self.style,
             "scope": "partial: the first items of each category" if self.partial else "full categories",
             "irregular_tools": self.irregular_tools,
             "checker_raised": checker_raised,
         }
+        full_context = Counter(trace.category for trace in self.traces if trace.finish == "context")
+        unsatisfiable = [item for item in self.scores.items if item.item_id in groups.UNSATISFIABLE]
         for category, score in self.scores.categories.items():
             values[f"{category}_accuracy"] = score.accuracy
             values[f"{category}_correct"] = score.correct
             values[f"{category}_n"] = score.n
             values[f"{category}_of"] = score.of
-            values[f"{category}_gold"] = self.gold.categories[category].accuracy
-            values[f"{category}_do_nothing"] = self.do_nothing.categories[category].accuracy
+            values[f"{category}_context"] = full_context[category]
+            values[f"{category}_unsatisfiable"] = sum(item.category == category for item in unsatisfiable)
+            for name, reference in self.references.items():
+                values[f"{category}_{name}"] = reference.categories[category].accuracy
+        for name, value in self.scores.groups().items():
+            values[f"group_{name}"] = value
+        for item in unsatisfiable:
+            values[f"unsatisfiable_{item.item_id}"] = groups.UNSATISFIABLE[item.item_id]
         return values
 
 
-def python_of_environment(root: Path = Path(".")) -> Path:
-    """The python that has bfcl-eval: $SLCA_BFCL_PYTHON, else .venv-bfcl under ``root``. Raises MissingDependency."""
-    named = os.environ.get(PYTHON_VARIABLE)
-    # absolute, not resolved: a virtual environment is found through the link that its python is
-    python = Path(named).absolute() if named else (root / ".venv-bfcl" / "bin" / "python").absolute()
-    if not python.is_file():
-        origin = f"{PYTHON_VARIABLE} names {named}" if named else "BFCL needs .venv-bfcl/bin/python"
-        raise MissingDependency(
-            f"{origin}, which does not exist; run `make setup`, or set {PYTHON_VARIABLE} to a python that has {worker.PACKAGE}."
-        )
-    return python
+def questions(selection: Selection, root: Path = Path(".")) -> list[Question]:
+    """The selected items, in the package's order."""
+    lines = run("questions", (*selection.arguments, "--style", selection.style), root)
+    return [Question.from_json(line) for line in lines]
 
 
-def questions(categories: Sequence[str], limit: int | None = None, root: Path = Path(".")) -> list[Question]:
-    """The first ``limit`` items of each category (None: all), in the package's order."""
-    return [_question(line) for line in _run("questions", _selection(categories, limit), root)]
-
-
-def gold_predictions(categories: Sequence[str], limit: int | None = None, root: Path = Path(".")) -> list[Prediction]:
+def gold_predictions(selection: Selection, root: Path = Path(".")) -> list[Prediction]:
     """The published answers to the same items, as if a policy had given them."""
-    lines = _run("gold", _selection(categories, limit), root)
-    return [Prediction(line["id"], line["category"], tuple(Call.from_json(call) for call in line["calls"])) for line in lines]
+    lines = run("gold", selection.arguments, root)
+    return [Prediction(line["id"], line["category"], tuple(plan_from_json(turn) for turn in line["turns"])) for line in lines]
 
 
 def score(predictions: Sequence[Prediction], root: Path = Path(".")) -> Scores:
-    """The official checker's verdict on ``predictions``: at least one, each id once."""
+    """The official checkers' verdict on ``predictions``: at least one, each id once."""
     if not predictions:
         raise ValueError("no predictions to score")
-    (result,) = _run("score", (), root, predictions)
+    (result,) = run("score", (), root, predictions)
     categories = {name: CategoryScore(value["correct"], value["n"], value["of"]) for name, value in result["categories"].items()}
     items = tuple(ItemScore(item["id"], item["category"], item["valid"], item["error_type"]) for item in result["items"])
     if len(items) != len(predictions):
@@ -149,90 +148,59 @@ def score(predictions: Sequence[Prediction], root: Path = Path(".")) -> Scores:
     return Scores(result["version"], categories, items)
 
 
-def references(categories: Sequence[str], limit: int | None = None, root: Path = Path(".")) -> dict[str, Scores]:
-    """What the published answers score (``gold``) and what calling nothing scores (``do_nothing``) on the same items."""
-    gold = gold_predictions(categories, limit, root)
-    nothing = [Prediction(prediction.item_id, prediction.category, ()) for prediction in gold]
-    return {"gold": score(gold, root), "do_nothing": score(nothing, root)}
+def references(asked: Sequence[Question], selection: Selection, seed: int = 0, root: Path = Path(".")) -> dict[str, Scores]:
+    """What the references score on the same items. In a multi-turn item they answer every turn in one step."""
+    answers = {
+        "gold": gold_predictions(selection, root),
+        "do_nothing": [_reference(question, [()] * len(question.turns)) for question in asked],
+        "random_call": [_reference(question, _random_calls(question, seed)) for question in asked],
+    }
+    return {name: score(answers[name], root) for name in NAMES}
+
+
+def _reference(question: Question, calls: Sequence[tuple[Call, ...]]) -> Prediction:
+    return Prediction(question.item_id, question.category, tuple((made,) if made else () for made in calls))
+
+
+def _random_calls(question: Question, seed: int) -> list[tuple[Call, ...]]:
+    """One call in each turn, of a tool that is known by then."""
+    calls: list[tuple[Call, ...]] = []
+    tools: list[Tool] = []
+    for number, turn in enumerate(question.turns):
+        tools += turn.tools
+        call = random_call(tools, f"{question.item_id}/{number}", seed)
+        calls.append(() if call is None else (Call(question.names[call.name], call.arguments),))
+    return calls
 
 
 def evaluate(
-    generate: Callable[[Sequence[Question]], Sequence[Sequence[Call]]],
-    categories: Sequence[str],
-    limit: int | None = None,
-    root: Path = Path("."),
+    answer: Callable[[Sequence[Question]], Sequence[Answer]], selection: Selection, seed: int = 0, root: Path = Path(".")
 ) -> BfclReport:
-    """Score ``generate``, which returns for each question, in order, the calls of its first turn (under the tools' names)."""
-    asked = questions(categories, limit, root)
-    answered = generate(asked)
-    if len(answered) != len(asked):
-        raise ValueError(f"generate returned {len(answered)} answers to {len(asked)} questions")
-    scores = score([_prediction(question, calls) for question, calls in zip(asked, answered, strict=True)], root)
-    reference = references(categories, limit, root)
-    return BfclReport(scores, reference["gold"], reference["do_nothing"], sum(question.irregular for question in asked))
+    """Score ``answer``, which returns an answer to each question, in order. seed: of the random reference."""
+    asked = questions(selection, root)
+    answered = answer(asked)
+    if [made.prediction.item_id for made in answered] != [question.item_id for question in asked]:
+        raise ValueError(f"{len(answered)} answers do not fit the {len(asked)} questions one by one")
+    scores = score([made.prediction for made in answered], root)
+    verdicts = {item.item_id: item for item in scores.items}
+    return BfclReport(
+        selection.style,
+        scores,
+        references(asked, selection, seed, root),
+        sum(question.irregular for question in asked),
+        tuple(_trace(made, verdicts[made.prediction.item_id]) for made in answered),
+    )
 
 
-def _prediction(question: Question, calls: Sequence[Call]) -> Prediction:
-    """Back to BFCL's names. A name that was not offered gets one that BFCL does not have either, even if it spells the dots."""
-    renamed = tuple(Call(question.names.get(call.name, f"not offered: {call.name}"), call.arguments) for call in calls)
-    return Prediction(question.item_id, question.category, renamed)
-
-
-def _question(line: dict[str, Json]) -> Question:
-    tools = []
-    irregular = 0
-    for function in line["functions"]:
-        definition = {**function, "source": "bfcl"}
-        try:
-            tools.append(load_tool(definition, line["id"]))
-        except ToolError:
-            tools.append(Tool.model_validate(definition))  # a benchmark's item is used as it is, and counted
-            irregular += 1
-    return Question(line["id"], line["category"], tuple(line["messages"]), tuple(tools), line["names"], irregular)
-
-
-def _selection(categories: Sequence[str], limit: int | None) -> tuple[str, ...]:
-    return ("--categories", ",".join(categories), *(() if limit is None else ("--limit", str(limit))))
-
-
-def _prediction_line(prediction: Prediction) -> dict[str, Json]:
-    """Too large arguments are not sent, since they may nest too deeply for a JSON writer; the worker refuses the null."""
-    calls: list[Json] = []
-    for call in prediction.calls:
-        calls.append({"name": call.name, "arguments": None if worker.too_large(call.arguments) else call.arguments})
-    return {"id": prediction.item_id, "category": prediction.category, "calls": calls}
-
-
-def _run(command: str, arguments: Sequence[str], root: Path, predictions: Sequence[Prediction] = ()) -> list[dict[str, Any]]:
-    """Run the worker in a folder of its own, which goes with it; the JSON lines that it wrote."""
-    python = python_of_environment(root)
-    with tempfile.TemporaryDirectory(prefix="slca-bfcl-") as name:
-        folder = Path(name)
-        given, out = folder / "predictions.jsonl", folder / "out.jsonl"
-        if predictions:
-            worker.write_lines(given, [_prediction_line(prediction) for prediction in predictions])
-            arguments = ("--predictions", str(given))
-        script = str(Path(worker.__file__).absolute())
-        environment = {key: os.environ[key] for key in ("PATH", "LD_LIBRARY_PATH") if key in os.environ} | {"TMPDIR": name}
-        try:
-            done = subprocess.run(
-                [str(python), "-I", "-X", "utf8", script, command, *arguments, "--out", str(out)],
-                cwd=folder,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                encoding="utf-8",
-                errors="replace",
-                timeout=TIME_LIMIT,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise SlcaError(f"The BFCL worker ({command}) did not end within {TIME_LIMIT} s; nothing was scored.") from None
-        if done.returncode or not out.exists():
-            last = " | ".join(done.stdout.strip().splitlines()[-3:]) or "no output"
-            raise SlcaError(
-                f"The BFCL worker ({command}) failed with exit code {done.returncode}: {last}. "
-                f"Run `make setup` if {worker.PACKAGE} is missing or damaged; nothing was scored."
-            )
-        return [json.loads(line) for line in out.read_text(encoding="ascii").splitlines()]
+def _trace(answer: Answer, verdict: ItemScore) -> Trace:
+    return Trace(
+        benchmark="bfcl",
+        category=verdict.category,
+        item_id=verdict.item_id,
+        trial=0,
+        score=float(verdict.valid),
+        error=verdict.error_type,
+        finish=answer.finish,
+        turns=answer.transcript,
+        sampled_tokens=answer.sampled_tokens,
+    )

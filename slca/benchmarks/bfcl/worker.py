@@ -1,20 +1,24 @@
-"""The BFCL side of the harness: questions, gold answers and scores, by the official package ``bfcl-eval``.
+"""The BFCL side of the harness: questions, gold answers, executions and scores, by the official package ``bfcl-eval``.
 
-Runs as a plain script under the python of ``.venv-bfcl``; it imports the standard library and ``bfcl_eval`` alone, never slca
-(slca may import this module: ``bfcl_eval`` is imported inside functions only). Files are the interface:
+Runs as a plain script under the python of ``.venv-bfcl``; it and the modules beside it that it imports need the standard
+library and ``bfcl_eval`` alone (slca may import them: ``bfcl_eval`` is imported inside functions only). Files are the interface,
+JSON Lines; an episode's executions go over stdin and stdout:
 
-    worker.py questions --categories a,b [--limit N] --out FILE   JSON Lines: id, category, messages, functions, names
-    worker.py gold      --categories a,b [--limit N] --out FILE   JSON Lines: id, category, calls [{name, arguments}]
-    worker.py score     --predictions FILE --out FILE             the lines that ``gold`` writes -> one JSON object
+    worker.py questions --categories a,b [--limit N] [--style S] --out FILE   id, category, language, turns, names
+    worker.py gold      --categories a,b [--limit N] --out FILE               id, category, turns of steps of calls
+    worker.py score     --predictions FILE --out FILE                         what ``gold`` writes -> one JSON object
+    worker.py serve                                  id, category, turns so far -> results of the last step, line by line
 
-``--limit N`` takes the first N items of each category in the package's order. Every single-turn category works. Predictions
-name functions as BFCL does (dots included).
+``--limit N`` takes the first N items of each category in the package's order. Every single-turn and multi-turn category works.
+Predictions name functions as BFCL does (dots included). A single-turn item has one turn of one step.
 
-Scoring is the official rule: ``ast_checker``; irrelevance is right when there is no call, relevance when there is one. Two
-guards stand before it. A call to a function that the item does not offer, or with arguments that are no object, too large
-or too deep, makes its item wrong and reaches no checker. (In live_relevance upstream accepts a call to any name; here it has
-to be one of the item's.) An exception in the checker makes the item wrong under ``checker_raised``, where upstream would
-stop. No text of a model is evaluated.
+Scoring is the official rule: ``ast_checker`` or ``multi_turn_checker``; irrelevance is right when there is no call, relevance
+when there is one. Before it stand guards. A call to a function that the item does not offer, or with arguments that are no
+object, too large or too deep, makes its single-turn item wrong and reaches no checker (``episodes`` says what it does to an
+episode). (In live_relevance upstream accepts a call to any name; here it has to be one of the item's.) An exception in the
+checker makes the item wrong under ``checker_raised``, where upstream would stop. Checkers run in children that can open nothing
+and are ended when they take too long (``sandbox``). No text of a model is evaluated: upstream's ``eval`` sees what ``guards``
+wrote.
 """
 
 import argparse
@@ -25,15 +29,15 @@ import tempfile
 from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, TextIO
+
+if not __package__:  # a script has only its own folder to import from, and this one not even that
+    sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+
+from slca.benchmarks.bfcl import episodes, guards, sandbox
 
 PACKAGE = "bfcl-eval"
 MODEL = "slca"  # upstream replaces "_" in model names by "/", so ours has none
-
-MAX_CALLS = 100
-MAX_ARGUMENT_NODES = 2_000
-MAX_ARGUMENT_CHARS = 50_000
-MAX_ARGUMENT_DEPTH = 16
 
 JSON_TYPES = {
     "string": "string",
@@ -92,50 +96,20 @@ def safe_names(originals: list[str], where: str) -> dict[str, str]:
     return names
 
 
-def too_large(arguments: Any) -> bool:
-    """Whether a JSON value has too many values, characters or levels. Walks without recursion, so that no depth is too much."""
-    nodes = chars = 0
-    pending = [(arguments, 1)]
-    while pending:
-        value, depth = pending.pop()
-        nodes += 1
-        if depth > MAX_ARGUMENT_DEPTH or nodes > MAX_ARGUMENT_NODES or chars > MAX_ARGUMENT_CHARS:
-            return True
-        if isinstance(value, dict):
-            chars += sum(len(key) for key in value)
-            pending.extend((child, depth + 1) for child in value.values())
-        elif isinstance(value, list):
-            pending.extend((child, depth + 1) for child in value)
-        elif isinstance(value, str):
-            chars += len(value)
-    return chars > MAX_ARGUMENT_CHARS
-
-
-def refusal(calls: Any, offered: set[str]) -> str:
-    """Why ``calls`` must not reach the checker; empty if they may."""
-    if not isinstance(calls, list) or not all(isinstance(call, dict) for call in calls):
-        return "refused:not_calls"
-    if len(calls) > MAX_CALLS:
-        return "refused:too_many_calls"
-    for call in calls:
-        if not isinstance(call.get("name"), str) or call["name"] not in offered:
-            return "refused:unknown_function"
-        if not isinstance(call.get("arguments"), dict) or too_large(call["arguments"]):
-            return "refused:arguments"
-    return ""
-
-
 def gold_call(answer: dict[str, dict[str, list[Any]]], function: dict[str, Any], language: str) -> dict[str, Any]:
     """The call that takes the first acceptable value of each argument; an argument that may only be left out is left out.
 
-    Inside objects, BFCL lists the acceptable values of each key. Java and JavaScript answers are written as source text.
+    So is one that may be left out and that the function does not define; a required one that may only be empty is empty. Inside
+    objects, BFCL lists the acceptable values of each key. Java and JavaScript answers are written as source text.
     """
     ((name, parameters),) = answer.items()
-    schemas = function["parameters"]["properties"]  # a few items accept an argument that they do not define
+    schemas, required = function["parameters"]["properties"], function["parameters"].get("required", ())
     arguments = {}
     for key, accepted in parameters.items():
         given = [value for value in accepted if value != ""]
-        if given:
+        if "" in accepted and key in required:
+            given.append("")
+        if given and (key in schemas or "" not in accepted):
             arguments[key] = _source(_first(given[0]), schemas.get(key, {}), language)
     return {"name": name, "arguments": arguments}
 
@@ -170,34 +144,59 @@ def _source(value: Any, schema: dict[str, Any], language: str) -> Any:
 
 
 def load_package(project_root: Path) -> SimpleNamespace:
-    """bfcl_eval's data loaders and checker. Importing creates folders, so they are pointed at ``project_root`` first.
+    """bfcl_eval's data loaders, prompts and checkers. Importing creates folders, so they are pointed at ``project_root`` first.
 
-    ``bfcl_eval.constants.model_config`` would import every vendor's SDK. A module of that name with our one model takes its
-    place: the checker reads ``underscore_to_dot`` alone, False since our predictions carry the original names.
+    Three modules are replaced before they are imported. ``bfcl_eval.constants.model_config`` would import every vendor's SDK; the
+    checker reads ``underscore_to_dot`` alone of it, False since our predictions carry the original names. ``tenacity`` and the
+    parsers of Java and JavaScript serve to ask vendors and to read their answers.
     """
     os.environ["BFCL_PROJECT_ROOT"] = str(project_root)
-    models = ModuleType("bfcl_eval.constants.model_config")
-    models.MODEL_CONFIG_MAPPING = {MODEL: SimpleNamespace(underscore_to_dot=False)}  # type: ignore[attr-defined]
-    sys.modules[models.__name__] = models
+    parser = "bfcl_eval.model_handler.parser"
+    _replace("bfcl_eval.constants.model_config", MODEL_CONFIG_MAPPING={MODEL: SimpleNamespace(underscore_to_dot=False)})
+    _replace("tenacity", **dict.fromkeys(("retry", "retry_if_exception_message", "retry_if_exception_type")))
+    sys.modules["tenacity"].wait_random_exponential = None  # type: ignore[attr-defined]
+    _replace(f"{parser}.java_parser", parse_java_function_call=None)
+    _replace(f"{parser}.js_parser", parse_javascript_function_call=None)
     from bfcl_eval import utils
-    from bfcl_eval.constants.category_mapping import SINGLE_TURN_CATEGORY
+    from bfcl_eval.constants import category_mapping, default_prompts
     from bfcl_eval.constants.enums import Language
+    from bfcl_eval.constants.executable_backend_config import CLASS_FILE_PATH_MAPPING
     from bfcl_eval.eval_checker.ast_eval.ast_checker import ast_checker
+    from bfcl_eval.eval_checker.multi_turn_eval.multi_turn_checker import multi_turn_checker
+    from bfcl_eval.eval_checker.multi_turn_eval.multi_turn_utils import execute_multi_turn_func_call
+    from bfcl_eval.model_handler.utils import system_prompt_pre_processing_chat_model
 
-    return SimpleNamespace(utils=utils, categories=SINGLE_TURN_CATEGORY, Language=Language, ast_checker=ast_checker)
+    return SimpleNamespace(
+        model=MODEL,
+        utils=utils,
+        categories=[*category_mapping.SINGLE_TURN_CATEGORY, *category_mapping.MULTI_TURN_CATEGORY],
+        prompts=default_prompts,
+        add_system_prompt=system_prompt_pre_processing_chat_model,
+        Language=Language,
+        ast_checker=ast_checker,
+        multi_turn_checker=multi_turn_checker,
+        execute=execute_multi_turn_func_call,
+        class_modules=CLASS_FILE_PATH_MAPPING,
+    )
+
+
+def _replace(name: str, **values: Any) -> None:
+    module = ModuleType(name)
+    vars(module).update(values)
+    sys.modules[name] = module
 
 
 def entries(package: SimpleNamespace, category: str, hints: bool = False) -> list[dict[str, Any]]:
     """All items of a category. ``hints``: with the sentence on the function's language that upstream shows to models."""
     if category not in package.categories:
-        raise ValueError(f"{category!r} is no single-turn category of BFCL; they are: {', '.join(package.categories)}")
+        raise ValueError(f"{category!r} is no category of BFCL that is scored here; they are: {', '.join(package.categories)}")
     loaded: list[dict[str, Any]] = package.utils.load_dataset_entry(
         category, include_prereq=False, include_language_specific_hint=hints
     )
     return loaded
 
 
-def answers(package: SimpleNamespace, category: str, count: int) -> list[list[dict[str, Any]]] | None:
+def answers(package: SimpleNamespace, category: str, count: int) -> list[list[Any]] | None:
     """Acceptable answers in the items' order (some have other ids, so order is the key); None where the category has none."""
     if package.utils.is_relevance_or_irrelevance(category):
         return None
@@ -213,18 +212,46 @@ def language_of(package: SimpleNamespace, category: str) -> str:
     return "javascript" if package.utils.is_js(category) else "python"
 
 
-def questions(package: SimpleNamespace, categories: list[str], limit: int | None) -> list[dict[str, Any]]:
+def questions(package: SimpleNamespace, categories: list[str], limit: int | None, style: str) -> list[dict[str, Any]]:
     lines = []
     for category in categories:
+        language = language_of(package, category)
         for entry in entries(package, category, hints=True)[:limit]:
-            names = safe_names([function["name"] for function in entry["function"]], entry["id"])
-            functions = [
-                {"name": safe, "description": function["description"], "parameters": json_schema(function["parameters"])}
-                for safe, function in zip(names, entry["function"], strict=True)
+            functions = episodes.functions_by_turn(entry)
+            names = safe_names([function["name"] for added in functions for function in added], entry["id"])
+            messages = _prompting(package, entry) if style == "prompt" else _native(package, entry)
+            turns = [
+                {"messages": said, "functions": [_function(function) for function in added]}
+                for said, added in zip(messages, functions, strict=True)
             ]
-            (messages,) = entry["question"]  # one turn
-            lines.append({"id": entry["id"], "category": category, "messages": messages, "functions": functions, "names": names})
+            lines.append({"id": entry["id"], "category": category, "language": language, "turns": turns, "names": names})
     return lines
+
+
+def _function(function: dict[str, Any]) -> dict[str, Any]:
+    name = function["name"].replace(".", "_")
+    return {"name": name, "description": function["description"], "parameters": json_schema(function["parameters"])}
+
+
+def _native(package: SimpleNamespace, entry: dict[str, Any]) -> list[list[dict[str, str]]]:
+    """Messages by turn for models that are given the functions as such. Upstream's sentence stands where functions are added."""
+    added = {"role": "user", "content": package.prompts.DEFAULT_USER_PROMPT_FOR_ADDITIONAL_FUNCTION_FC}
+    held_out = entry.get("missed_function", {})
+    return [[added] if str(turn) in held_out else messages for turn, messages in enumerate(entry["question"])]
+
+
+def _prompting(package: SimpleNamespace, entry: dict[str, Any]) -> list[list[dict[str, str]]]:
+    """Messages by turn for models that are prompted: the published system prompt, which lists the functions, comes first."""
+    turns: list[list[dict[str, str]]] = []
+    for turn, messages in enumerate(entry["question"]):
+        added = entry.get("missed_function", {}).get(str(turn))
+        if added is not None:
+            content = package.prompts.DEFAULT_USER_PROMPT_FOR_ADDITIONAL_FUNCTION_PROMPTING.format(functions=added)
+            turns.append([{"role": "user", "content": content}])
+        else:
+            turns.append([dict(message) for message in messages])
+    turns[0] = package.add_system_prompt(turns[0], entry["function"], entry["id"])
+    return turns
 
 
 def gold(package: SimpleNamespace, categories: list[str], limit: int | None) -> list[dict[str, Any]]:
@@ -232,17 +259,20 @@ def gold(package: SimpleNamespace, categories: list[str], limit: int | None) -> 
     for category in categories:
         items = entries(package, category)
         accepted = answers(package, category, len(items))
-        language = language_of(package, category)
         for index, entry in enumerate(items[:limit]):
-            functions = {function["name"]: function for function in entry["function"]}
-            if accepted is not None:
-                calls = [gold_call(answer, functions[next(iter(answer))], language) for answer in accepted[index]]
-            elif "irrelevance" in category:
-                calls = []
-            else:
-                calls = [{"name": next(iter(functions)), "arguments": {}}]
-            lines.append({"id": entry["id"], "category": category, "calls": calls})
+            turns = _gold_turns(package, category, entry, None if accepted is None else accepted[index])
+            lines.append({"id": entry["id"], "category": category, "turns": turns})
     return lines
+
+
+def _gold_turns(package: SimpleNamespace, category: str, entry: dict[str, Any], accepted: Any) -> episodes.Turns:
+    if package.utils.is_multi_turn(category):
+        return episodes.gold_turns(entry, accepted)
+    functions = {function["name"]: function for function in entry["function"]}
+    if accepted is not None:
+        language = language_of(package, category)
+        return [[[gold_call(answer, functions[next(iter(answer))], language) for answer in accepted]]]
+    return [[[]]] if "irrelevance" in category else [[[{"name": next(iter(functions)), "arguments": {}}]]]
 
 
 def score(package: SimpleNamespace, predictions: list[dict[str, Any]]) -> dict[str, Any]:
@@ -252,29 +282,43 @@ def score(package: SimpleNamespace, predictions: list[dict[str, Any]]) -> dict[s
         of_category = by_category.setdefault(prediction["category"], {})
         if prediction["id"] in of_category:
             raise ValueError(f"predictions: id {prediction['id']!r} occurs twice")
-        of_category[prediction["id"]] = prediction["calls"]
+        of_category[prediction["id"]] = prediction
     items, categories = [], {}
-    for category, calls_of in by_category.items():
+    if any(map(package.utils.is_multi_turn, by_category)):
+        episodes.preload(package)
+    for category, given in by_category.items():
         dataset = entries(package, category)
-        unknown = sorted(set(calls_of) - {entry["id"] for entry in dataset})
+        unknown = sorted(set(given) - {entry["id"] for entry in dataset})
         if unknown:
             raise ValueError(f"predictions: {category} has no item {unknown[0]!r}")
         accepted = answers(package, category, len(dataset))
-        correct = 0
-        for index, entry in enumerate(dataset):
-            if entry["id"] in calls_of:
-                answer = accepted[index] if accepted is not None else None
-                error = score_item(package, category, entry, answer, calls_of[entry["id"]])
-                correct += not error
-                items.append({"id": entry["id"], "category": category, "valid": not error, "error_type": error})
-        n = len(calls_of)
-        categories[category] = {"accuracy": correct / n, "correct": correct, "n": n, "of": len(dataset)}
+        asked = [
+            (category, entry, None if accepted is None else accepted[index], given[entry["id"]])
+            for index, entry in enumerate(dataset)
+            if entry["id"] in given
+        ]
+        verdicts = sandbox.each(
+            lambda item: score_item(package, *item), asked, episodes.SECONDS, fresh=package.utils.is_multi_turn(category)
+        )
+        errors = ["refused:time_or_memory" if error is None else error for error in verdicts]
+        items += [
+            {"id": entry["id"], "category": category, "valid": not error, "error_type": error}
+            for (_, entry, _, _), error in zip(asked, errors, strict=True)
+        ]
+        categories[category] = {"correct": errors.count(""), "n": len(asked), "of": len(dataset)}
     return {"package": PACKAGE, "version": version(PACKAGE), "categories": categories, "items": items}
 
 
-def score_item(package: SimpleNamespace, category: str, entry: dict[str, Any], answer: Any, calls: Any) -> str:
+def score_item(package: SimpleNamespace, category: str, entry: dict[str, Any], answer: Any, prediction: dict[str, Any]) -> str:
     """The error type of one item; empty when it is right."""
-    error = refusal(calls, {function["name"] for function in entry["function"]})
+    turns = prediction["turns"]
+    error = prediction.get("refused") or episodes.refusal(entry, turns)
+    if error:
+        return str(error)
+    if package.utils.is_multi_turn(category):
+        return episodes.check(package, entry, answer, turns)
+    calls = [call for turn in turns for step in turn for call in step]
+    error = guards.refusal(calls, {function["name"] for function in entry["function"]})
     if error:
         return error
     if answer is None:
@@ -291,6 +335,17 @@ def score_item(package: SimpleNamespace, category: str, entry: dict[str, Any], a
     return "" if result["valid"] else str(result["error_type"])
 
 
+def serve(package: SimpleNamespace, given: TextIO, out: TextIO) -> None:
+    """Answer every line of ``given`` (id, category, turns) by a line with the results of its last step, until it ends."""
+    episodes.preload(package)
+    known: dict[str, dict[str, Any]] = {}
+    for line in given:
+        asked = json.loads(line)
+        if asked["id"] not in known:
+            known |= {entry["id"]: entry for entry in entries(package, asked["category"])}
+        print(json.dumps(episodes.execute(package, known[asked["id"]], asked["turns"])), file=out, flush=True)
+
+
 # Command line.
 
 
@@ -304,24 +359,31 @@ def write_lines(path: Path, values: list[dict[str, Any]]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="BFCL questions, gold answers and scores by the official package.")
+    parser = argparse.ArgumentParser(description="BFCL questions, gold answers, executions and scores by the official package.")
     commands = parser.add_subparsers(dest="command", required=True)
     for name in ("questions", "gold"):
         command = commands.add_parser(name)
         command.add_argument("--categories", required=True, help="comma-separated")
         command.add_argument("--limit", type=int, help="the first N items of each category; all without it")
         command.add_argument("--out", type=Path, required=True)
+        if name == "questions":
+            command.add_argument("--style", choices=("native", "prompt"), default="native")
     command = commands.add_parser("score")
     command.add_argument("--predictions", type=Path, required=True)
     command.add_argument("--out", type=Path, required=True)
+    commands.add_parser("serve")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bfcl-") as project_root:
         package = load_package(Path(project_root))
         if options.command == "score":
             write_lines(options.out, [score(package, read_lines(options.predictions))])
+        elif options.command == "questions":
+            lines = questions(package, options.categories.split(","), options.limit, options.style)
+            write_lines(options.out, lines)
+        elif options.command == "gold":
+            write_lines(options.out, gold(package, options.categories.split(","), options.limit))
         else:
-            make = questions if options.command == "questions" else gold
-            write_lines(options.out, make(package, options.categories.split(","), options.limit))
+            serve(package, sys.stdin, sys.stdout)
 
 
 if __name__ == "__main__":

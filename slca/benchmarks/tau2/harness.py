@@ -31,7 +31,7 @@ from slca.errors import DataError, SlcaError
 from slca.files import digest, file_digest, read_json, write_json
 from slca.policy.model import Policy, load_policy
 from slca.records import Call, Trace
-from slca.rollouts.sampler import TransformersGenerator
+from slca.rollouts.generator import new_generator
 from slca.work import fingerprint, open_work, work_folder
 
 TASKS = "tau2 v0.2.0 tasks"
@@ -55,8 +55,7 @@ class Settings:
     max_steps: int = 200
     temperature: float = 0.0
     seed: int = 0
-    max_turn_tokens: int = 128
-    rows: int = 64
+    rollouts: p.Rollouts = p.Rollouts()
 
     @staticmethod
     def of(params: p.Params) -> "Settings":
@@ -71,8 +70,7 @@ class Settings:
             evaluate.tau2_max_steps,
             evaluate.tau2_temperature,
             evaluate.seed,
-            params.rollouts.max_turn_tokens,
-            params.rollouts.max_rows,
+            params.rollouts,
         )
 
     @property
@@ -85,8 +83,9 @@ class Settings:
 
     def mark(self) -> dict[str, Any]:
         """What the simulations depend on; not how many of them there are, nor how many run side by side."""
-        counted = ("domains", "trials", "limit", "rows")
-        return {name: value for name, value in vars(self).items() if name not in counted}
+        counted = ("domains", "trials", "limit")
+        settings = {name: value for name, value in vars(self).items() if name not in counted}
+        return settings | {"rollouts": self.rollouts.model_dump(exclude={"max_rows"})}
 
 
 @dataclass(frozen=True)
@@ -144,8 +143,9 @@ def evaluate(policy: Policy, settings: Settings, name: str, root: Path, bars: Ba
     """Play every domain's tasks with ``policy`` as agent; ``name`` is the run's. Raises SlcaError."""
     with ExitStack() as stack:
         user, version = _user(settings, root, stack)
-        generator = TransformersGenerator(policy.model, policy.format.stop_ids, settings.temperature, settings.rows)
-        agent = ModelParty(policy, generator, "agent", settings.max_turn_tokens, settings.seed)
+        rollouts = settings.rollouts
+        generator = new_generator(policy, rollouts, settings.temperature, rollouts.max_rows)
+        agent = ModelParty(policy, generator, "agent", rollouts, settings.seed)
         mark = fingerprint([policy.version, version, settings.mark(), PACKAGE], [])
         return evaluate_party(agent, user, mark, settings, name, root, bars)
 
@@ -211,13 +211,15 @@ def pass_k(successes: int, trials: int, k: int) -> float:
 def _user(settings: Settings, root: Path, stack: ExitStack) -> tuple[Party, str]:
     """The user's side, and what its answers depend on beside the settings."""
     if settings.user == "openai":
-        user = OpenAiUser(settings.user_model, settings.user_url, settings.temperature, settings.seed, settings.rows)
+        user = OpenAiUser(settings.user_model, settings.user_url, settings.temperature, settings.seed, settings.rollouts.max_rows)
         stack.callback(user.close)
         return user, ""
     if settings.user == "local":
         model = load_policy(root / settings.user_model)
-        generator = TransformersGenerator(model.model, model.format.stop_ids, settings.temperature, settings.rows)
-        return ModelParty(model, generator, "user", settings.max_turn_tokens, settings.seed), model.version
+        # On transformers whatever the policy runs on: a process has one vLLM engine, and a server serves one model.
+        rollouts = settings.rollouts.model_copy(update={"generator": "transformers"})
+        generator = new_generator(model, rollouts, settings.temperature, rollouts.max_rows)
+        return ModelParty(model, generator, "user", rollouts, settings.seed), model.version
     return parties.scripted_user(), ""
 
 
@@ -243,7 +245,7 @@ def _play_kept(
             write_json(files[place], vars(one))
         progress(1)
 
-    play(worker, [games[place] for place in missing], agent, user, settings.max_steps, settings.rows, done)
+    play(worker, [games[place] for place in missing], agent, user, settings.max_steps, settings.rollouts.max_rows, done)
     return [one for one in played if one is not None]
 
 

@@ -11,13 +11,14 @@ from typing import Any
 
 from jinja2 import TemplateError
 
+from slca import params as p
 from slca.benchmarks.tau2.protocol import REFUSED, UNREADABLE, Answer, Case, Message, Question
 from slca.chat import ChatFormat, Parsed
 from slca.errors import DataError
 from slca.files import derive_seed
 from slca.policy.model import Policy
 from slca.records import Call
-from slca.rollouts.generator import Generator, Turn
+from slca.rollouts.generator import Generator, Turn, context
 
 ChatMessage = dict[str, Any]
 
@@ -39,14 +40,14 @@ class _Conversation:
 
 
 class ModelParty:
-    """Speaks with one policy, through ``generator``. max_tokens: of one turn. role: agent or user, part of the seeds."""
+    """Speaks with one policy, through ``generator``. rollouts: limits of turn and context. role: agent or user; enters seeds."""
 
-    def __init__(self, policy: Policy, generator: Generator, role: str, max_tokens: int, seed: int) -> None:
-        self._policy = policy
+    def __init__(self, policy: Policy, generator: Generator, role: str, rollouts: p.Rollouts, seed: int) -> None:
         self._chat: ChatFormat = policy.format
         self._generator = generator
         self._role = role
-        self._max_tokens = max_tokens
+        self._max_tokens = rollouts.max_turn_tokens
+        self._context = context(policy, rollouts)
         self._seed = seed
         self._talks: dict[int, _Conversation] = {}
         self._by_row: dict[int, int] = {}  # the generator's number -> the simulation's, while a turn is sampled
@@ -61,10 +62,10 @@ class ModelParty:
         else:
             ids = self._continued(talk, question)
         talk.seen = len(question.messages) + 1
-        if len(ids) >= self._policy.max_positions:
+        if len(ids) >= self._context:
             self._said.append((key, Answer(end="context")))
             return
-        limit = min(self._max_tokens, self._policy.max_positions - len(ids))
+        limit = min(self._max_tokens, self._context - len(ids))
         if talk.row >= 0 and ids[: len(talk.ids)] == talk.ids and len(ids) > len(talk.ids):
             self._generator.go_on(talk.row, ids[len(talk.ids) :], limit)
         else:
@@ -161,7 +162,7 @@ class ModelParty:
         talk.ids = [*talk.ids, *turn.ids]
         talk.turns += 1
         if not turn.ended:
-            end = "context" if len(talk.ids) >= self._policy.max_positions else "length"
+            end = "context" if len(talk.ids) >= self._context else "length"
             return Answer(end=end, tokens=len(turn.ids))
         talk.text = self._chat.turn_text(turn.ids)
         reading = self._chat.read(talk.text)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from slca.benchmarks.bfcl.worker import MAX_CALLS, too_large
+from slca.benchmarks.bfcl.guards import MAX_CALLS, too_large
 from slca.records import Call, Json
 
 Message = dict[str, Any]

@@ -73,6 +73,10 @@ class Harmony(ChatFormat):
             return {**self._calling_turn(reading.calls), **thinking}
         return {"role": "assistant", "content": self.visible_text(text, reading), **thinking}
 
+    def _question_start(self, rendered: str, turn: int) -> int:
+        """A reply that is no longer the last one ends with another token than it was sampled with: a broken prefix."""
+        return rendered.index(END, turn) + len(END)
+
 
 def _messages(text: str) -> list[Span]:
     """Header and body of each message of a turn, the token that ended it left out."""
