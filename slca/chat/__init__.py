@@ -3,6 +3,6 @@
 from slca.chat.base import ChatFormat
 from slca.chat.conversation import Conversation
 from slca.chat.formats import FORMATS, format_of
-from slca.chat.reading import Parsed
+from slca.chat.reading import Parsed, ReadTurn
 
-__all__ = ["FORMATS", "ChatFormat", "Conversation", "Parsed", "format_of"]
+__all__ = ["FORMATS", "ChatFormat", "Conversation", "Parsed", "ReadTurn", "format_of"]

@@ -21,9 +21,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 from jinja2 import TemplateError
-from numpy.typing import NDArray
 
-from slca.chat.reading import Parsed, Reading
+from slca.chat.reading import Parsed, Reading, ReadTurn
 from slca.chat.segments import MixedTurns, label_turn, token_of
 from slca.errors import DataError
 from slca.records import Call
@@ -227,25 +226,28 @@ class ChatFormat(ABC):
         """Every call that a turn's text opens, in order. Never raises."""
         return self.read(text).calls
 
-    def label_turn(self, ids: Sequence[int], mixed_turns: MixedTurns) -> NDArray[np.int8]:
-        """Labels (n,) of the n sampled tokens of one turn: what its text says decides (``slca.chat.segments``)."""
+    def read_turn(self, ids: Sequence[int], mixed_turns: MixedTurns) -> ReadTurn:
+        """The sampled tokens of one turn, its end-of-turn token included: what they say, their labels and calls."""
         text = self.turn_text(ids)
-        return label_turn(
-            len(ids), self.read(text), mixed_turns, lambda character: token_of(self.decode, ids, self.decode(ids), character)
+        reading = self.read(text)
+        labels = label_turn(
+            len(ids), reading, mixed_turns, lambda character: token_of(self.decode, ids, self.decode(ids), character)
         )
+        call_of = np.full(len(ids), -1)
+        for call, first in enumerate(self._opening_tokens(ids, len(reading.calls))):
+            call_of[first:] = call
+        return ReadTurn(text, reading.calls, labels, call_of)
 
-    def call_of(self, ids: Sequence[int]) -> list[int]:
-        """For each token of one sampled turn the number of the call it belongs to, -1 before the first call and without any.
+    def _opening_tokens(self, ids: Sequence[int], calls: int) -> list[int]:
+        """The places in ``ids`` of the tokens that open their ``calls`` calls.
 
-        A call begins with the token that opens it and reaches to the next one, or to the end of the turn. Which token opens a
-        call is what ``parse`` says of the text up to there, found by bisection, since text only opens calls and closes none.
+        Which token does is what ``read`` says of the text up to there, found by bisection, since text only opens calls and closes
+        none.
         """
-        numbers = [-1] * len(ids)
-        opened = len(self.parse(self.turn_text(ids)))
-        for call in range(opened):
-            first = bisect_right(range(len(ids)), call, key=lambda place: len(self.parse(self.turn_text(ids[: place + 1]))))
-            numbers[first:] = [call] * (len(ids) - first)
-        return numbers
+        return [
+            bisect_right(range(len(ids)), call, key=lambda place: len(self.parse(self.turn_text(ids[: place + 1]))))
+            for call in range(calls)
+        ]
 
     def reply_text(self, text: str) -> str:
         """What the user reads of a turn: its text without calls, reasoning and markup."""

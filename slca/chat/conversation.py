@@ -10,7 +10,6 @@ sampled, which stay the truth for training, and counts the turn; ``fail`` refuse
 """
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import Any, Literal
 
 from jinja2 import TemplateError
@@ -38,12 +37,12 @@ class Conversation:
     ) -> None:
         self.chat = chat
         self.messages = list(messages)
-        self._asked = len(messages)
         self.tools = tools
         self.on_broken_prefix = on_broken_prefix
         self.prompt_ids = chat.prompt_ids(messages, tools)
         self.ids = list(self.prompt_ids)
         self.broken = 0
+        self._prompt = chat.render(messages, (), generate=True)
 
     def answer(self, turn_ids: Sequence[int], calls: Sequence[Parsed], results: Sequence[str]) -> list[int]:
         """Append a sampled turn and the results of its calls. The glue: the tokens that lead to the next turn.
@@ -95,10 +94,6 @@ class Conversation:
             return ""
         rendered = self.chat.decode(self.chat.encode(rendered))  # tokenizers that change spaces change them on both sides
         return "" if sampled == rendered else _parting(sampled, rendered)
-
-    @cached_property
-    def _prompt(self) -> str:
-        return self.chat.render(self.messages[: self._asked], (), generate=True)
 
 
 def _parting(sampled: str, rendered: str) -> str:

@@ -7,6 +7,9 @@ from all come from it, so that they cannot disagree.
 import json
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from slca.files import canonical_json
 from slca.records import CallError, Json
 
@@ -41,6 +44,20 @@ class Reading:
     calls: tuple[Parsed, ...]
     visible: tuple[Span, ...]
     reasoning: str = ""
+
+
+@dataclass(frozen=True)
+class ReadTurn:
+    """What the n sampled tokens of one turn say. text: theirs, without the token that ended the turn; calls: those it opens.
+
+    labels: (n,) ``Segment`` values. call_of: (n,) the number of the call that a token belongs to, -1 before the first and without
+    any; a call begins with the token that opens it and reaches to the next one, or to the end of the turn.
+    """
+
+    text: str
+    calls: tuple[Parsed, ...]
+    labels: NDArray[np.int8]
+    call_of: NDArray[np.int64]
 
 
 def read_json(body: str, arguments_key: str = "arguments") -> Parsed:

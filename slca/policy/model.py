@@ -3,6 +3,7 @@
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import torch
@@ -14,6 +15,9 @@ from slca.chat import ChatFormat, format_of
 from slca.errors import DataError
 from slca.files import file_digest
 from slca.progress import quiet_libraries
+
+_LOADING = Lock()
+"""transformers changes settings of the whole process while it loads a model: threads that load at once get broken weights."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,8 @@ def prepare_torch(threads: int) -> None:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     torch.set_num_threads(threads)
     torch.use_deterministic_algorithms(True, warn_only=True)
+    # Deterministic mode would fill new memory before it is written: an aid to find reads of it, for a tenth of the time.
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
 
 
 def new_model(warmstart: p.Warmstart, vocab_size: int, pad_id: int, end_id: int) -> Any:
@@ -75,7 +81,8 @@ def load_policy(folder: Path) -> Policy:
             raise DataError(f"{file} does not exist; run the stage that writes the model folder {folder}.")
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        model = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True, dtype=torch.float32)
+        with _LOADING:
+            model = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True, dtype=torch.float32)
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         reason = " ".join(str(error).split())[:200]
         raise DataError(f"{folder} does not hold a model that can be loaded ({reason}); run its stage again.") from None

@@ -12,8 +12,10 @@ import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from slca import params as p
-from slca.chat import Conversation, Parsed
+from slca.chat import Conversation, Parsed, ReadTurn
 from slca.chat.segments import relabel_last_run
 from slca.errors import DataError
 from slca.files import derive_seed
@@ -46,7 +48,7 @@ class _Trajectory:
     call_of: list[int] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     turn: Turn | None = None
-    calls: tuple[Parsed, ...] = ()
+    read: ReadTurn | None = None
     failures: int = 0
     finish: FinishReason | None = None
 
@@ -160,24 +162,23 @@ class Engine:
 
     def _book(self, trajectory: _Trajectory, turn: Turn) -> tuple[Parsed, ...]:
         """Book a sampled turn; its calls."""
-        chat = self.policy.format
-        labels = chat.label_turn(turn.ids, self.rollouts.mixed_turns)
+        read = self.policy.format.read_turn(turn.ids, self.rollouts.mixed_turns)
         made = sum(len(step.attempts) for step in trajectory.steps)
-        call_of = [number + made if number >= 0 else -1 for number in chat.call_of(turn.ids)]
-        trajectory.add(turn.ids, labels.tolist(), turn.logprobs, call_of)
-        trajectory.turn, trajectory.calls = turn, chat.parse(chat.turn_text(turn.ids))
-        return trajectory.calls
+        call_of = np.where(read.call_of >= 0, read.call_of + made, -1)
+        trajectory.add(turn.ids, read.labels.tolist(), turn.logprobs, call_of.tolist())
+        trajectory.turn, trajectory.read = turn, read
+        return read.calls
 
     def _follow(self, trajectory: _Trajectory, attempts: Attempts) -> list[int]:
         """Book what came of the calls of the last turn; the glue that leads to the next one ([] when it was the last)."""
-        turn = trajectory.turn
-        assert turn is not None
-        trajectory.steps.append(Step(self.policy.format.turn_text(turn.ids), attempts))
+        turn, read = trajectory.turn, trajectory.read
+        assert turn is not None and read is not None
+        trajectory.steps.append(Step(read.text, attempts))
         trajectory.finish = self._finish_reason(trajectory, turn, attempts)
         if trajectory.finish is not None:
             return []
         results = [render_result(attempt.result, self.simulator.max_result_chars) for attempt in attempts]
-        glue = trajectory.conversation.answer(turn.ids, trajectory.calls, results)
+        glue = trajectory.conversation.answer(turn.ids, read.calls, results)
         if trajectory.length + len(glue) >= self._room(trajectory):
             trajectory.finish = FinishReason.CONTEXT
             return []

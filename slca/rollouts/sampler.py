@@ -212,9 +212,8 @@ def draw(logits: torch.Tensor, uniforms: Sequence[float], temperature: float) ->
 
 def _draw(logits: torch.Tensor, uniforms: torch.Tensor, temperature: float) -> tuple[list[int], list[float]]:
     """``draw`` with uniforms (n, 1). Sums are float64, over blocks of the vocabulary first, so that it is read once."""
-    scaled = logits / temperature if temperature else logits
-    likeliest = scaled.argmax(dim=-1, keepdim=True)
-    top = scaled.gather(1, likeliest)
+    scaled = logits if temperature in (0.0, 1.0) else logits / temperature
+    top, likeliest = scaled.max(dim=-1, keepdim=True)
     weights = torch.nn.functional.pad((scaled - top).exp_(), (0, -scaled.shape[1] % _BLOCK)).view(len(scaled), -1, _BLOCK)
     ends = weights.sum(dim=-1, dtype=torch.float64).cumsum(dim=-1)
     tokens = likeliest

@@ -14,10 +14,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from transformers.cache_utils import Cache, DynamicLayer
 
 from slca.errors import DataError
+from slca.rollouts.lean import Lean, fits
 
 _FIRST_COLUMNS = 128
 _EXACT_ATTENTION = ("sdpa", "eager")
@@ -64,7 +67,8 @@ class _Layer(DynamicLayer):  # type: ignore[misc]
     def _updated(self, buffer: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
         now = self.now
         buffer = _with_room(buffer, now.rows_reserved, now.columns_read)
-        buffer[now.slots, :, now.columns] = states[now.sources, :, now.queries]
+        new = states[:, :, 0] if states.shape[2] == 1 else states[now.sources, :, now.queries]
+        buffer[now.slots, :, now.columns] = new
         return buffer
 
     def _read(self, buffer: torch.Tensor) -> torch.Tensor:
@@ -73,7 +77,10 @@ class _Layer(DynamicLayer):  # type: ignore[misc]
 
 
 class Slots:
-    """A model with such a cache. Raises DataError for a model that it would not compute exactly."""
+    """A model with such a cache; its weights may be those of now (``slca.rollouts.lean``).
+
+    Raises DataError for a model that it would not compute exactly.
+    """
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -93,6 +100,8 @@ class Slots:
         self._layers = [_Layer() for _ in range(config.num_hidden_layers)]
         self._cache = Cache(layers=self._layers)
         self._reserved = 0
+        self._device, self._dtype = model.device, model.dtype  # transformers looks for them anew each time
+        self._lean = Lean(model) if fits(model) else None
 
     def reserve(self, slots: int) -> None:
         """Slots 0..slots-1 will be used."""
@@ -104,31 +113,34 @@ class Slots:
         The logits are those behind each row's last token.
         """
         first_ones = list(slots) == list(range(len(slots)))
-        lengths = torch.tensor([len(row) for row in tokens])
+        lengths = np.array([len(row) for row in tokens])
         width = int(lengths.max())
-        offsets = torch.arange(width) - (width - lengths)[:, None]  # padded on the left: every row's last token is in one column
+        offsets = np.arange(width) - (width - lengths)[:, None]  # padded on the left: every row's last token is in one column
         fresh = offsets >= 0
-        positions = (torch.tensor(starts)[:, None] + offsets).clamp(min=0)
-        ids = torch.tensor([[0] * (width - len(row)) + list(row) for row in tokens])
-        device = self.model.device
-        where = torch.tensor(slots)
-        sources, queries = fresh.nonzero(as_tuple=True)
+        columns = np.maximum(np.array(starts)[:, None] + offsets, 0)
+        padded = np.zeros(columns.shape, dtype=np.int64)
+        padded[fresh] = np.concatenate([np.asarray(row) for row in tokens])
+        sources, queries = fresh.nonzero()
+        where = np.array(slots)
+        ids, positions = self._tensor(padded), self._tensor(columns)
         now = _Pass(
-            where[sources].to(device),
-            positions[fresh].to(device),
-            sources.to(device),
-            queries.to(device),
-            None if first_ones else where.to(device),
+            self._tensor(where[sources]),
+            self._tensor(columns[fresh]),
+            self._tensor(sources),
+            self._tensor(queries),
+            None if first_ones else self._tensor(where),
             len(slots),
             self._reserved,
-            int(positions.max()) + 1,
+            int(columns.max()) + 1,
         )
         for layer in self._layers:
             layer.now = now
-        positions = positions.to(device)
+        mask = self._mask(positions, now.columns_read)
+        if self._lean:
+            return self._lean(ids, positions, mask, self._layers)
         output = self.model(
-            input_ids=ids.to(device),
-            attention_mask=self._mask(positions, now.columns_read),
+            input_ids=ids,
+            attention_mask=mask,
             position_ids=positions,
             use_cache=True,
             logits_to_keep=1,
@@ -136,6 +148,9 @@ class Slots:
         )
         logits: torch.Tensor = output.logits[:, -1].float()
         return logits
+
+    def _tensor(self, array: NDArray[np.int64]) -> torch.Tensor:
+        return torch.from_numpy(array).to(self._device)
 
     def copy(self, source: int, target: int, columns: int) -> None:
         """Let slot ``target`` begin with the first ``columns`` tokens of slot ``source``."""
@@ -168,8 +183,8 @@ class Slots:
         return {"full_attention": self._added(allowed), "sliding_attention": near} if self._by_layer else near
 
     def _added(self, allowed: torch.Tensor) -> torch.Tensor:
-        mask = torch.zeros(allowed.shape, dtype=self.model.dtype, device=allowed.device)
-        return mask.masked_fill_(~allowed, torch.finfo(self.model.dtype).min)[:, None]
+        mask = torch.zeros(allowed.shape, dtype=self._dtype, device=allowed.device)
+        return mask.masked_fill_(~allowed, torch.finfo(self._dtype).min)[:, None]
 
 
 def _with_room(buffer: torch.Tensor, rows: int, columns: int) -> torch.Tensor:

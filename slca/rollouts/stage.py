@@ -8,7 +8,6 @@ continues and yields the same files whatever was done before, and whoever made t
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from threading import Lock
 
 from slca import params as p
 from slca.bars import Bars
@@ -23,8 +22,6 @@ from slca.work import fingerprint, open_work, publish, work_folder
 log = logging.getLogger(__name__)
 
 _NAME = "rollouts"
-_LOADING = Lock()
-"""transformers changes settings of the whole process while it loads a model: threads that load at once get broken weights."""
 
 
 def run(params: p.Params, root: Path = Path(".")) -> None:
@@ -55,8 +52,7 @@ def make_shards(params: p.Params, root: Path, shards: Sequence[int], show: bool)
     if not missing:
         return
     prepare_torch(params.execution.threads)
-    with _LOADING:
-        policy = load_policy(root / "models" / "warmstart")
+    policy = load_policy(root / "models" / "warmstart")
     engine = Engine(policy, params.rollouts, params.simulator, params.rollouts.seed)
     tasks = choose_tasks(read_tasks(root / "data" / "tasks" / "train.parquet"), params.rollouts)
     size = params.rollouts.shard_tasks

@@ -144,10 +144,10 @@ class SegmentLockedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         first = self.accelerator.process_index * len(inputs)
         own = slice(first, first + len(inputs))
         tokens = _sampled(output)
-        labels = [self._labels(row, *own) for row, own in zip(inputs, tokens, strict=True)]
-        call_of = [self._call_of(row, *own) for row, own in zip(inputs, tokens, strict=True)]
+        known = [self._provenance(row, *own) for row, own in zip(inputs, tokens, strict=True)]
+        labels = [own for own, _ in known]
         members = self.members(inputs, labels, self._rewards[own])
-        gathered = gather_object(list(zip(members, labels, call_of, strict=True)))
+        gathered = gather_object([(member, *own) for member, own in zip(members, known, strict=True)])
         groups = groups_of([member for member, *_ in gathered], [row // size for row in range(len(gathered))])
         names = [f"completion {row}" for row in range(len(gathered))]
         advantages = METHODS[self.estimator](groups, self.credit)
@@ -172,30 +172,22 @@ class SegmentLockedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             inputs = self._buffered_inputs[self._step % len(self._buffered_inputs)]
         return inputs
 
-    def _labels(self, row: dict[str, Any], ids: list[int], sampled: list[bool]) -> tuple[int, ...]:
-        """The segment of each completion token, from the rollout function or from the tokens themselves."""
-        if "labels" in row:
-            return tuple(row["labels"])
-        if self._chat is None:
-            return tuple(relabel_last_run([Segment.TOOL if own else Segment.ENV for own in sampled]).tolist())
-        labels = [int(Segment.ENV)] * len(ids)
-        for start, end in _turns(sampled):
-            labels[start:end] = self._chat.label_turn(ids[start:end], self.mixed_turns).tolist()
-        return tuple(labels)
+    def _provenance(self, row: dict[str, Any], ids: list[int], sampled: list[bool]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The segment and the call of each completion token, from the rollout function or from the tokens themselves.
 
-    def _call_of(self, row: dict[str, Any], ids: list[int], sampled: list[bool]) -> tuple[int, ...]:
-        """The number of the call that each completion token belongs to, counted through all turns."""
-        if "call_of" in row:
-            return tuple(row["call_of"])
-        numbers = [-1] * len(ids)
+        Calls are counted through all turns; -1 for none.
+        """
+        labels, call_of = [int(Segment.ENV)] * len(ids), [-1] * len(ids)
         made = 0
         if self._chat is None:
-            return tuple(numbers)
-        for start, end in _turns(sampled):
-            own = self._chat.call_of(ids[start:end])
-            numbers[start:end] = [number + made if number >= 0 else -1 for number in own]
-            made += max(own, default=-1) + 1
-        return tuple(numbers)
+            labels = relabel_last_run([Segment.TOOL if own else Segment.ENV for own in sampled]).tolist()
+        elif not {"labels", "call_of"} <= row.keys():
+            for start, end in _turns(sampled):
+                read = self._chat.read_turn(ids[start:end], self.mixed_turns)
+                labels[start:end] = read.labels.tolist()
+                call_of[start:end] = [number + made if number >= 0 else -1 for number in read.call_of.tolist()]
+                made += len(read.calls)
+        return tuple(row.get("labels", labels)), tuple(row.get("call_of", call_of))
 
     def _get_per_token_logps_and_entropies(
         self, model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor, logits_to_keep: int, **options: Any

@@ -42,7 +42,7 @@ def test_case_2_every_sampled_token_has_one_label(family: str) -> None:
     chat = stand_in(family)
     turn = chat.call_turn([CALL])
     for left in range(len(turn) + 1):
-        assert len(chat.label_turn(turn[:left], "tool")) == len(chat.label_turn(turn[:left], "split")) == left
+        assert len(chat.read_turn(turn[:left], "tool").labels) == len(chat.read_turn(turn[:left], "split").labels) == left
 
 
 @every_family
@@ -51,13 +51,13 @@ def test_case_3_labels_of_a_cut_turn_follow_what_is_left_of_it(family: str) -> N
     turn = chat.call_turn([CALL])
     for left in range(1, len(turn)):
         opened = bool(chat.parse(chat.turn_text(turn[:left])))
-        assert set(chat.label_turn(turn[:left], "tool").tolist()) == {Segment.TOOL if opened else Segment.SUMMARY}
+        assert set(chat.read_turn(turn[:left], "tool").labels.tolist()) == {Segment.TOOL if opened else Segment.SUMMARY}
 
 
 @every_family
 def test_case_4_a_turn_that_calls_is_tool_whether_or_not_its_result_ever_comes(family: str) -> None:
     chat = stand_in(family)
-    assert set(chat.label_turn(chat.call_turn([CALL]), "tool").tolist()) == {Segment.TOOL}
+    assert set(chat.read_turn(chat.call_turn([CALL]), "tool").labels.tolist()) == {Segment.TOOL}
 
 
 @every_family
@@ -121,7 +121,7 @@ def test_case_8_arguments_are_passed_on_as_they_are_never_as_an_empty_object(arg
     assert (call.name, call.arguments, call.error) == ("f", json.loads(arguments), None)
     (nothing,) = stand_in("default").parse("<tool_call>{}</tool_call>")
     assert (nothing.name, nothing.arguments, nothing.error) == (None, None, CallError.MALFORMED)
-    assert set(stand_in("default").label_turn(stand_in("default").encode(text), "split").tolist()) == {Segment.TOOL}
+    assert set(stand_in("default").read_turn(stand_in("default").encode(text), "split").labels.tolist()) == {Segment.TOOL}
 
 
 @every_family

@@ -112,7 +112,7 @@ def test_demonstrations_are_read_back_and_labelled(family: str) -> None:
     assert chat.parse(chat.turn_text(reply)) == () and chat.reply_text(chat.turn_text(reply)) == "It is rain."
     for ids, label in ((turn, Segment.TOOL), (reply, Segment.SUMMARY)):
         assert ids[-1] in chat.stop_ids and not chat.stop_ids & set(ids[:-1])
-        assert set(chat.label_turn(ids, "split").tolist()) == {label}
+        assert set(chat.read_turn(ids, "split").labels.tolist()) == {label}
 
 
 @pytest.mark.parametrize("family", [family for family in FAMILIES if not FAMILIES[family].parallel])

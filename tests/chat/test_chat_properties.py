@@ -92,7 +92,7 @@ def test_any_text_is_read_labelled_and_answered(family: str, crossing: bool, tex
     parsed = chat.parse(read)
     assert all(bool(call.error) == bool(call.message) and (call.error or call.name) for call in parsed)
     for mixed_turns in ("tool", "split"):
-        labels = chat.label_turn(ids, mixed_turns)
+        labels = chat.read_turn(ids, mixed_turns).labels
         assert labels.shape == (len(ids),) and set(labels.tolist()) <= {Segment.TOOL, Segment.SUMMARY}
         assert (Segment.TOOL in labels) == bool(parsed and ids)
     assert isinstance(chat.reply_text(read), str)
@@ -117,4 +117,4 @@ def test_a_call_that_is_cut_anywhere_is_no_other_call(family: str, crossing: boo
         cut = chat.parse(chat.turn_text(left))
         readable = [call for call in cut if not call.error]
         assert len(cut) <= len(whole) and readable == list(whole[: len(readable)])
-        assert np.array_equal(chat.label_turn(left, "split"), chat.label_turn(ids, "split")[: len(left)]) or not cut
+        assert np.array_equal(chat.read_turn(left, "split").labels, chat.read_turn(ids, "split").labels[: len(left)]) or not cut

@@ -1,5 +1,7 @@
 """The generator on transformers against plain full forward passes and `generate`."""
 
+import copy
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,6 +19,7 @@ from transformers import (
     GPT2Config,
     GptOssConfig,
     LlamaConfig,
+    LlamaForCausalLM,
     MambaConfig,
     MistralConfig,
     Phi3Config,
@@ -26,10 +29,12 @@ from transformers import (
     T5Config,
     T5ForConditionalGeneration,
 )
+from trl.trainer.utils import add_fused_lm_head
 
 from slca.errors import DataError
 from slca.policy.model import Policy
 from slca.rollouts.generator import Turn
+from slca.rollouts.lean import fits
 from slca.rollouts.sampler import TransformersGenerator, draw
 from slca.rollouts.slots import Slots
 
@@ -177,6 +182,68 @@ def test_models_that_would_not_be_exact_are_refused_with_the_reason() -> None:
     t5 = T5ForConditionalGeneration(T5Config(vocab_size=97, d_model=32, d_kv=8, d_ff=64, num_layers=1, num_heads=4))
     with pytest.raises(DataError, match="T5ForConditionalGeneration cannot be rolled out"):
         Slots(t5)
+
+
+def _hooked(model: Any) -> None:
+    model.model.layers[1].mlp.register_forward_hook(lambda *_: None)
+
+
+def _replaced(model: Any) -> None:
+    class Adapter(torch.nn.Linear): ...
+
+    model.model.layers[0].self_attn.q_proj = Adapter(32, 32)
+
+
+def _patched(model: Any) -> None:
+    forward = model.forward
+    model.forward = lambda **arguments: forward(**arguments)
+
+
+def _half(model: Any) -> None:
+    model.lm_head.bfloat16()
+
+
+def _gelu(model: Any) -> None:
+    model.config.hidden_act = "gelu"
+
+
+@pytest.mark.parametrize("change", [_hooked, _replaced, _patched, _half, _gelu])
+def test_a_model_that_is_not_as_its_class_was_written_is_computed_by_its_own_forward(change: Callable[[Any], None]) -> None:
+    model = LlamaForCausalLM(LlamaConfig(**SHAPE))
+    assert fits(model)
+    add_fused_lm_head(model)  # as TRL's trainers do
+    assert fits(model)
+    change(model)
+    assert not fits(model)
+
+
+def test_both_ways_to_compute_a_llama_say_the_same(policy: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tokens and, up to rounding, log-probs. That the second is the model's own way is told by its forward's calls."""
+    lean = sample(generator(policy), PROMPTS, 24)
+    calls = []
+    forward = policy.model.forward
+
+    @functools.wraps(forward)
+    def counted(**arguments: Any) -> Any:
+        calls.append(arguments)
+        return forward(**arguments)
+
+    monkeypatch.setattr(policy.model, "forward", counted)
+    own = sample(generator(policy), PROMPTS, 24)
+    assert calls
+    for one, other in zip(lean, own, strict=True):
+        assert one.ids == other.ids
+        assert one.logprobs == pytest.approx(other.logprobs, abs=1e-5)
+
+
+def test_weights_are_those_of_the_moment_in_which_the_generator_is_made(policy: Policy) -> None:
+    model = copy.deepcopy(policy.model)
+    before = sample(generator(Policy(model, policy.format, "1")), PROMPTS, 6)
+    with torch.no_grad():
+        model.lm_head.weight.mul_(-3)
+    (first, *_) = sample(generator(Policy(model, policy.format, "2")), PROMPTS, 6)
+    torch.testing.assert_close(torch.tensor(first.logprobs), full_logprobs(model, PROMPTS[0], first), atol=1e-5, rtol=0)
+    assert first.logprobs != before[0].logprobs
 
 
 # Independence

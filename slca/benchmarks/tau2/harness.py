@@ -13,7 +13,7 @@ kept.
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import comb
 from pathlib import Path
 from typing import Any
@@ -55,7 +55,7 @@ class Settings:
     max_steps: int = 200
     temperature: float = 0.0
     seed: int = 0
-    rollouts: p.Rollouts = p.Rollouts()
+    rollouts: p.Rollouts = field(default_factory=p.Rollouts)
 
     @staticmethod
     def of(params: p.Params) -> "Settings":

@@ -11,7 +11,6 @@ Qwen3's template drops the reasoning of earlier turns, and shows an empty ``<thi
 import json
 import re
 from collections.abc import Sequence
-from itertools import accumulate
 from pathlib import Path
 
 from slca.chat.base import ChatFormat
@@ -61,9 +60,9 @@ class Hermes(ChatFormat):
     def read(self, text: str) -> Reading:
         return read_blocks(text)
 
-    def call_of(self, ids: Sequence[int]) -> list[int]:
+    def _opening_tokens(self, ids: Sequence[int], calls: int) -> list[int]:
         marker = self.tokenizer.convert_tokens_to_ids(OPEN)  # always a token of its own: no text needs to be read
-        return [number - 1 for number in accumulate(int(token == marker) for token in ids)]
+        return [place for place, token in enumerate(ids) if token == marker]
 
     def call_text(self, calls: Sequence[Call]) -> str:
         return super().call_text(calls) if self.writes_calls else write_blocks(calls)
