@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from slca import params as p
 from slca.errors import ParamsError
-from slca.training.stage import Run
+from slca.training.runs import Run
 
 PLANS = Path(__file__).parent
 

@@ -31,7 +31,7 @@ from slca.records import Reward
 from slca.side_by_side import beside
 from slca.tables import read_rewards, read_rollouts, read_tasks, write_rewards
 from slca.training import stage
-from slca.training.stage import Run
+from slca.training.runs import Run
 from slca.work import fingerprint, work_folder
 
 SPLITS = ("test", "unseen_tools")
@@ -39,8 +39,15 @@ FROZEN_SUMMARISER = ("rltr",)
 """Methods whose replies are the warm start's."""
 
 _REPORT = ("collect", "figures", "prototype", "text")
-NOT_PART = ("cli.py", "diagnosis/", "report/", "figures.py", *(f"experiment/{name}.py" for name in _REPORT))
-"""Code that no run depends on."""
+_BENCHMARKS = ("bfcl/", "tau2/", "stage.py", "references.py")
+_DRY_RUN = ("dry_run.py", "missing.py", "budget.py")
+NOT_PART = (
+    *("cli.py", "diagnosis/", "report/", "figures.py"),
+    *(f"experiment/{name}.py" for name in _REPORT),
+    *(f"benchmarks/{name}" for name in _BENCHMARKS),
+    *(f"training/{name}" for name in _DRY_RUN),
+)
+"""Code that no run depends on: its evaluation is the in-domain half alone."""
 
 
 @dataclass(frozen=True)

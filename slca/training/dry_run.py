@@ -33,9 +33,11 @@ from slca.tables import read_tasks, write_tasks
 from slca.training import budget
 from slca.training.batches import Batches
 from slca.training.budget import Figure, Item, Shape
+from slca.training.config import grpo_config
 from slca.training.launch import processes_of, read_config
 from slca.training.missing import SHARDING, Missing, missing_pieces
-from slca.training.stage import Run, build, grpo_config, inputs
+from slca.training.runs import Run, inputs
+from slca.training.stage import build
 
 QWEN2_5_7B: dict[str, Any] = {
     "vocab_size": 152064,

@@ -13,7 +13,7 @@ import torch
 from slca import params as p
 from slca.errors import SlcaError
 from slca.training.launch import read_config
-from slca.training.stage import inputs
+from slca.training.runs import inputs
 
 SHARDING = ("FSDP", "DEEPSPEED")
 """accelerate's ``distributed_type`` where no process holds the whole model."""

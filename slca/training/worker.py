@@ -23,7 +23,8 @@ def main(work: Path) -> int:
     threading.Thread(target=_end_with, args=(int(order["watched"]),), daemon=True).start()
     import torch  # takes seconds, in which the watch is kept already
 
-    from slca.training.stage import Run, train_in
+    from slca.training.runs import Run
+    from slca.training.stage import train_in
 
     try:
         run = Run(order["method"], order["seed"], work.parent.name)

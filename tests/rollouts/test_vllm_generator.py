@@ -16,7 +16,7 @@ from slca import params as p
 from slca.errors import DataError, MissingDependency, ParamsError
 from slca.policy.model import Policy
 from slca.rollouts.generator import GENERATORS, context, new_generator
-from slca.training.stage import vllm_settings
+from slca.training.config import vllm_settings
 
 ROOT = Path(__file__).parents[2]
 without_vllm = pytest.mark.skipif(find_spec("vllm") is not None, reason="vLLM is installed")
@@ -57,9 +57,9 @@ def grpo_config(settings: dict[str, Any]) -> GRPOConfig:
 
 def test_trl_is_told_of_the_server_that_it_sends_weights_to(monkeypatch: pytest.MonkeyPatch) -> None:
     server = p.Rollouts(generator="vllm_server", vllm_url="http://gpu:8000/v1/")
-    monkeypatch.setattr("slca.training.stage.needs_vllm", lambda: None)
+    monkeypatch.setattr("slca.training.config.needs_vllm", lambda: None)
     with monkeypatch.context() as patch:
-        patch.setattr("slca.training.stage._needs_gpu", lambda generator: None)
+        patch.setattr("slca.training.config._needs_gpu", lambda generator: None)
         config = grpo_config(vllm_settings(server))
     assert (config.use_vllm, config.vllm_mode, config.vllm_server_base_url) == (True, "server", "http://gpu:8000")
     # The default, one factor for a whole completion, would mix the segments.
@@ -72,7 +72,7 @@ def test_trl_is_told_of_the_server_that_it_sends_weights_to(monkeypatch: pytest.
 
 def test_trl_is_told_of_the_engine_that_it_starts_in_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("needs_vllm", "_needs_gpu"):
-        monkeypatch.setattr(f"slca.training.stage.{name}", lambda *_: None)
+        monkeypatch.setattr(f"slca.training.config.{name}", lambda *_: None)
     inside = p.Rollouts(generator="vllm", vllm_memory=0.4, max_context=8192)
     config = grpo_config(vllm_settings(inside))
     assert (config.use_vllm, config.vllm_mode) == (True, "colocate")

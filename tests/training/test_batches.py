@@ -9,7 +9,7 @@ from trl import GRPOConfig
 from slca import params as p
 from slca.errors import ParamsError
 from slca.training.batches import Batches
-from slca.training.stage import grpo_config
+from slca.training.config import grpo_config
 
 
 def params(group: int = 16, **train: object) -> p.Params:

@@ -8,7 +8,7 @@ import pytest
 from slca import params as p
 from slca.files import write_json, write_text
 from slca.training import stage
-from slca.training.stage import Run
+from slca.training.runs import Run
 from slca.work import open_work
 
 
