@@ -93,10 +93,10 @@ def test_the_default_plan_holds_what_it_says_it_does() -> None:
     params = p.Params()
     plan = load("plan", params)
     runs = Counter(cell.name for cell, _ in plan.runs())
-    assert (runs.pop("judge-noise-0"), runs.pop("judge-noise-half"), runs.pop("judge-noise-1")) == (35, 20, 20)
-    assert runs.pop("outcome-reward") == 10 and set(runs.values()) == {5} and len(runs) == 5
-    # 110 runs x (75 steps x 2.4 s + 896 tasks x .04 s) / 2, as its head says
-    assert plan.expected_seconds(params) == pytest.approx(110 * (75 * 2.4 + 896 * 0.04) / 2)
+    assert (runs.pop("judge-noise-0"), runs.pop("judge-noise-half"), runs.pop("judge-noise-1")) == (35, 12, 20)
+    assert runs.pop("outcome-reward") == 6 and set(runs.values()) == {3} and len(runs) == 5
+    # 88 runs x (75 steps x 2.4 s + 896 tasks x .04 s) / 2, as its head says
+    assert plan.expected_seconds(params) == pytest.approx(88 * (75 * 2.4 + 896 * 0.04) / 2)
     first = [(cell.name, run.method) for cell, run in plan.runs()][:10]
     assert set(first) == {("judge-noise-0", "grpo"), ("judge-noise-0", "slca")}
 
