@@ -22,7 +22,7 @@ from slca.params import Params, to_yaml
 from slca.policy.model import Policy
 from slca.records import Task
 from slca.report.gate import Run
-from slca.tables import read_rewards, write_tasks
+from slca.tables import read_rewards, read_traces, write_tasks
 
 ROOT = Path(__file__).parents[2]
 
@@ -106,7 +106,9 @@ def test_a_run_mirrors_its_scores_and_hands_its_settings_on(prefect_api: str, sc
 def test_a_checkpoint_is_scored_and_the_pipeline_is_left_alone(
     prefect_api: str, policy: Policy, task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SLCA_BFCL_PYTHON", os.environ.get("SLCA_BFCL_PYTHON", str(ROOT / ".venv-bfcl" / "bin" / "python")))
+    for name in ("bfcl", "tau2"):
+        variable = f"SLCA_{name.upper()}_PYTHON"
+        monkeypatch.setenv(variable, os.environ.get(variable, str(ROOT / f".venv-{name}" / "bin" / "python")))
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     folder = tmp_path / "elsewhere" / "tiny"
     policy.model.save_pretrained(folder)
@@ -116,15 +118,17 @@ def test_a_checkpoint_is_scored_and_the_pipeline_is_left_alone(
         tasks = [replace(task, task_id=f"{split}-{number}") for number in range(3)]
         write_tasks(tmp_path / f"data/tasks/{split}.parquet", tasks)
     before = {path for path in tmp_path.rglob("*") if path.is_file()}
-    limits = ["evaluate.tasks=2", "evaluate.bfcl_limit=1", "rollouts.max_turn_tokens=4", "evaluate.bfcl_categories=[multiple]"]
+    limits = ["evaluate.tasks=2", "evaluate.bfcl_limit=1", "evaluate.tau2_limit=1", "rollouts.max_turn_tokens=4"]
+    limits.append("evaluate.bfcl_categories=[multiple]")
     state, artifacts = run(checkpoint="elsewhere/tiny", changes=limits, repository=str(tmp_path))
     scores = tmp_path / state.result()["scores"]
     report = read_json(scores)
     assert (report["checkpoint"], report["splits"]["test"]["tasks"], report["bfcl"]["multiple_n"]) == ("elsewhere/tiny", 2, 1)
     rewards = read_rewards(scores.with_suffix(".parquet"))
     assert [reward.task_id for reward in rewards] == ["test-0", "test-1", "unseen_tools-0", "unseen_tools-1"]
-    assert "slca-evaluation-bfcl" in artifacts
-    made = {path for path in tmp_path.rglob("*") if path.is_file()} - before
+    assert {trace.benchmark for trace in read_traces(scores.with_name("tiny-traces.parquet"))} == {"bfcl", "tau2"}
+    assert {"slca-evaluation-bfcl", "slca-evaluation-tau2"} <= artifacts.keys()
+    made = {path for path in tmp_path.rglob("*") if path.is_file() and ".slca" not in path.parts} - before
     assert {path.parent for path in made} == {scores.parent}
 
     state, artifacts = run(checkpoint="nowhere", repository=str(tmp_path))
