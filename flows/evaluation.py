@@ -96,6 +96,8 @@ def table(measures: Row, warmstart: Row) -> list[Row]:
     same = same_items(measures, warmstart)
     found: dict[str, Row] = {}
     for name, value in measures.items():
+        if isinstance(value, dict):
+            continue
         reference = next((reference for reference in REFERENCES if name.endswith(f"_{reference}")), None)
         stem = name.removesuffix(f"_{reference}")
         row = next((row for first, row in found.items() if reference and first.startswith(f"{stem}_")), None)

@@ -18,8 +18,9 @@ REFERENCES = ("gold", "do_nothing", "random_call")
 def bfcl(params: Params, inputs: Inputs) -> Results:
     """Per category: the references, n, and each method's accuracy with Wilson's interval over the n distinct items.
 
-    groups: means of categories, as the harness forms them; no interval, since a mean of shares is no share. checker_raised: items
-    on which the official checker failed, over all runs of a method.
+    groups: means of categories that were all run in full, as the harness forms them; no interval, since a mean of shares is no
+    share. unsatisfiable: scored items that no right answer satisfies, with the reason. checker_raised: items on which the
+    official checker failed, over all runs of a method.
     """
     reference = inputs.figures[WARMSTART][0]["bfcl"]
     categories: Results = {}
@@ -45,6 +46,7 @@ def bfcl(params: Params, inputs: Inputs) -> Results:
         "checker_raised": raised,
         "categories": categories,
         "groups": _groups(inputs),
+        "unsatisfiable": dict(reference.get("unsatisfiable") or {}),
     }
 
 
@@ -54,7 +56,7 @@ def _groups(inputs: Inputs) -> Results:
         scores = _scores(inputs, ("bfcl", "groups", name, "accuracy"), None)
         if scores:
             references = {key: optional(number(group.get(key))) for key in REFERENCES}
-            groups[name] = {"partial": bool(group.get("partial")), **references, "scores": scores}
+            groups[name] = {**references, "scores": scores}
     return groups
 
 

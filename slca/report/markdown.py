@@ -185,9 +185,18 @@ def _bfcl(results: Results) -> list[str]:
         "against the references on its right: what the published answers score, and what answers of no model score. Intervals "
         f"are Wilson's over the items. Answers on which the checker itself failed, counted as wrong, over all runs: {raised}.",
         table(headings, rows),
+        _unsatisfiable(bfcl["unsatisfiable"]),
         *_bfcl_groups(results),
         "![BFCL accuracy per category with intervals, beside the references](figures/bfcl.svg)",
     ]
+
+
+def _unsatisfiable(reasons: dict[str, str]) -> str:
+    """Empty where every scored item can be answered."""
+    if not reasons:
+        return ""
+    items = "; ".join(f"{item} ({reason})" for item, reason in reasons.items())
+    return f"No right answer satisfies these of the items: {items}."
 
 
 def _bfcl_groups(results: Results) -> list[str]:
@@ -196,15 +205,14 @@ def _bfcl_groups(results: Results) -> list[str]:
         return []
     rows = [
         [
-            name + (" (partial)" if group["partial"] else ""),
+            name,
             *(cell(group["scores"].get(method), 3) for method in results["methods"]),
         ]
         for name, group in groups.items()
     ]
-    partial = any(group["partial"] for group in groups.values())
-    note = " Partial: not all items, or not all categories, of the group were run." if partial else ""
     return [
-        f"Means of categories, as BFCL and (`{GROUP}`) the published protocol form them; ± is the deviation of the seeds.{note}",
+        f"Means of categories, as BFCL and (`{GROUP}`) the published protocol form them, for groups that were run in full; ± is the "
+        "deviation of the seeds.",
         table(["group", *map(label, results["methods"])], rows),
     ]
 
@@ -308,9 +316,8 @@ def _paper(results: Results) -> list[str]:
         ABLATIONS: "Ablations",
         REWARDS: "Process against outcome reward",
     }
-    partial = " (partial)" if paper["bfcl_partial"] else ""
     domains = f"tau2 the mean of the domains run ({', '.join(paper['tau2_domains'])})" if paper["tau2_domains"] else "no tau2"
-    bfcl = f"BFCL the group `{GROUP}`{partial}" if GROUP in results["bfcl"]["groups"] else f"no BFCL group `{GROUP}`"
+    bfcl = f"BFCL the group `{GROUP}`" if GROUP in results["bfcl"]["groups"] else f"BFCL group `{GROUP}` was not run in full"
     blocks = [
         "## The paper's tables, ours beside them",
         f"**Published: {MODEL}. Ours: profile `{results['profile']}`, another model and scale; not comparable.** All in percent. "

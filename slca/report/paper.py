@@ -41,7 +41,7 @@ def build(params: Params, methods: Results, bfcl: Results, tau2: Results, experi
     """unlike: how the experiment differs from this run, empty if it does not. tables: table -> row -> published and ours.
 
     A row's ``ours`` has ``success`` (test split), ``bfcl_v3`` (the group ``published_13``) and ``tau2`` (pass^1, mean of the
-    domains), each an estimate or None, and ``source``, "" where nothing was run. bfcl_partial: whether that group is incomplete.
+    domains), each an estimate or None, and ``source``, "" where nothing was run.
     """
     unlike = _unlike(params, experiment)
     cells = {} if unlike else experiment.get("cells", {})
@@ -60,7 +60,6 @@ def build(params: Params, methods: Results, bfcl: Results, tau2: Results, experi
             }
     return {
         "unlike": unlike,
-        "bfcl_partial": bool(bfcl["groups"].get(GROUP, {}).get("partial", bfcl["partial"])),
         "tau2_domains": list(tau2.get("domains", {})),
         "tables": tables,
     }

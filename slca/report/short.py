@@ -111,7 +111,7 @@ def _benchmarks(results: Results) -> dict[str, tuple[Results, Results]]:
     found = {}
     group = results["bfcl"]["groups"].get(GROUP)
     if group:
-        found[f"BFCL, `{GROUP}`{' (partial)' if group['partial'] else ''}"] = (group["scores"], group)
+        found[f"BFCL, `{GROUP}`"] = (group["scores"], group)
     for domain, entry in results["tau2"].get("domains", {}).items():
         found[f"tau2 {domain}, pass^1"] = (entry["scores"]["pass_1"], entry)
     return found

@@ -202,9 +202,11 @@ def test_the_report_is_flat_and_says_partial():
         "simple_java_gold": 1.0,
         "simple_java_do_nothing": 0.0,
         "simple_java_random_call": 0.5,
-        "group_non_live": "partial: 0 of 6 categories in full",
-        "group_slca_13": "partial: 0 of 13 categories in full",
-        "unsatisfiable_simple_java_36": groups.UNSATISFIABLE["simple_java_36"],
+        "groups": {
+            "non_live": {"partial": "0 of 6 categories in full"},
+            "published_13": {"partial": "0 of 13 categories in full"},
+        },
+        "unsatisfiable": {"simple_java_36": groups.UNSATISFIABLE["simple_java_36"]},
     }
 
 
@@ -224,7 +226,7 @@ def test_group_scores_are_upstreams():
         "live": pytest.approx(0.5 * 1053 / (258 + 1053 + 16 + 24)),
         "irrelevance": 0.5,
         "multi_turn": pytest.approx(0.15),
-        "slca_13": pytest.approx((0.9 + 0.6 + 0.8 + 0.5 + 0.4) / 13),  # without irrelevance and long context
+        "published_13": pytest.approx((0.9 + 0.6 + 0.8 + 0.5 + 0.4) / 13),  # without irrelevance and long context
         "overall_60": pytest.approx(10 * 0.325 + 10 * 0.5 * 1053 / 1351 + 10 * 0.5 + 30 * 0.15),
     }
 
@@ -233,8 +235,8 @@ def test_a_group_is_scored_only_where_all_of_it_was_run_in_full():
     accuracy = {"irrelevance": 1.0, "live_irrelevance": 0.5, "multi_turn_base": 0.5}
     found = groups.scores(accuracy, dict.fromkeys(accuracy, 10), ["irrelevance", "multi_turn_base"])
     assert found == {
-        "irrelevance": "partial: 1 of 2 categories in full",
-        "multi_turn": "partial: 1 of 4 categories in full",
-        "slca_13": "partial: 1 of 13 categories in full",
+        "irrelevance": "1 of 2 categories in full",
+        "multi_turn": "1 of 4 categories in full",
+        "published_13": "1 of 13 categories in full",
     }
-    assert {len(members) for name, members in groups.GROUPS.items() if name == "slca_13"} == {13}
+    assert {len(members) for name, members in groups.GROUPS.items() if name == "published_13"} == {13}

@@ -104,7 +104,10 @@ def bfcl_of(method: str, seed: int) -> dict[str, object]:
         share = correct[category] / 40
         values = {"accuracy": share, "correct": correct[category], "n": 40, "of": of, "gold": 1.0, "do_nothing": nothing}
         bfcl |= {f"{category}_{key}": value for key, value in (values | {"random_call": 0.025}).items()}
-    return bfcl | {"groups": {"published_13": {"accuracy": correct["simple_python"] / 40, "partial": True}}}
+    return bfcl | {
+        "unsatisfiable": {"simple_java_36": "mixed"},
+        "groups": {"published_13": {"accuracy": correct["simple_python"] / 40, "gold": 0.99}},
+    }
 
 
 def tau2_of(method: str, seed: int) -> dict[str, object]:

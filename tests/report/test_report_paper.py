@@ -95,7 +95,7 @@ def test_a_run_with_the_outcome_reward_stands_in_that_row_alone():
 
 
 def test_benchmarks_stand_in_the_main_table_and_several_domains_are_averaged():
-    bfcl = {"partial": True, "groups": {"published_13": {"partial": False, "scores": {"slca": entry(0.6)}}}}
+    bfcl = {"partial": True, "groups": {"published_13": {"scores": {"slca": entry(0.6)}}}}
     domains = {
         name: {"scores": {"pass_1": {"slca": {**entry(mean), "by_seed": {"0": mean - 0.1, "1": mean + 0.1}}}}}
         for name, mean in (("airline", 0.2), ("retail", 0.4))

@@ -114,8 +114,9 @@ def test_the_other_tables_agree_with_the_json(reported):
     assert numbers(row[3])[:2] == [0.45, 0.025]
     assert [numbers(cell) for cell in row[5:]] == [[1.0], [0.0], [0.025]]
     group = next(row for row in rows_of(page, "BFCL") if row[0].startswith("published_13"))
-    assert group[0] == "published_13 (partial)" and numbers(group[2]) == [0.45, 0.025]  # no interval
+    assert group[0] == "published_13" and numbers(group[2]) == [0.45, 0.025]  # no interval
     assert "over all runs: warm start 0, grpo 3, slca 3." in page  # 0 + 1 + 2 checker failures
+    assert "No right answer satisfies these of the items: simple_java_36 (mixed)." in page
     assert rows_of(page, "Credit contamination")[:2] == [["grpo", "0.312", "0.287"], ["slca", "0.000", "0.000"]]
     assert ["`zero_variance_tool`", "0.21"] in rows_of(page, "Credit contamination")
     final = results["steps_to_final"]["methods"]
@@ -265,7 +266,6 @@ def test_bfcl_says_whether_it_is_partial(make_world, results_of):
     assert "`partial: first 40 items`" in markdown.render(results_of(world))
     for path in (world.root / "reports/evaluation").iterdir():
         edit_json(path, lambda value: value["bfcl"].update(simple_python_of=40, irrelevance_of=40))
-        edit_json(path, lambda value: value["bfcl"]["groups"]["published_13"].update(partial=False))
     assert "partial" not in markdown.render(results_of(world))
 
 

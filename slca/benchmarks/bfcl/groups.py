@@ -4,7 +4,7 @@ A group has a score only where all of its categories were run in full. Upstream 
 says that it is partial. The overall score of BFCL v4 is not given, since its agentic part (40 %) is not run: ``overall_60`` is
 the points that the other parts contribute, out of 60.
 
-``slca_13`` is the plain mean of 13 subsets of v3, "without irrelevance and long context": v3 has 17; the two irrelevance
+``published_13`` is the plain mean of 13 subsets of v3, "without irrelevance and long context": v3 has 17; the two irrelevance
 subsets, live_relevance, which measures the same from the other side, and multi_turn_long_context are left out.
 """
 
@@ -39,9 +39,9 @@ SIMPLE = ("simple_python", "simple_java", "simple_javascript")
 NON_LIVE = (*SIMPLE, "multiple", "parallel", "parallel_multiple")
 LIVE = ("live_simple", "live_multiple", "live_parallel", "live_parallel_multiple")
 IRRELEVANCE = ("irrelevance", "live_irrelevance")
-SLCA_13 = (*NON_LIVE, *LIVE, "multi_turn_base", "multi_turn_miss_func", "multi_turn_miss_param")
-MULTI_TURN = (*SLCA_13[-3:], "multi_turn_long_context")
-GROUPS = {"non_live": NON_LIVE, "live": LIVE, "irrelevance": IRRELEVANCE, "multi_turn": MULTI_TURN, "slca_13": SLCA_13}
+PUBLISHED_13 = (*NON_LIVE, *LIVE, "multi_turn_base", "multi_turn_miss_func", "multi_turn_miss_param")
+MULTI_TURN = (*PUBLISHED_13[-3:], "multi_turn_long_context")
+GROUPS = {"non_live": NON_LIVE, "live": LIVE, "irrelevance": IRRELEVANCE, "multi_turn": MULTI_TURN, "published_13": PUBLISHED_13}
 POINTS = {"non_live": 10, "live": 10, "irrelevance": 10, "multi_turn": 30}
 """What each group can contribute to the overall score of v4, in points of 100."""
 
@@ -69,7 +69,7 @@ def scores(accuracy: Mapping[str, float], weight: Mapping[str, int], full: Seque
         if len(complete) == len(members):
             found[group] = _score(group, members, accuracy, weight)
         elif run:
-            found[group] = f"partial: {len(complete)} of {len(members)} categories in full"
+            found[group] = f"{len(complete)} of {len(members)} categories in full"
     points = [POINTS[group] * value for group, value in found.items() if group in POINTS and isinstance(value, float)]
     if len(points) == len(POINTS):
         found["overall_60"] = sum(points)

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from slca.benchmarks.bfcl import groups, worker
 from slca.benchmarks.bfcl.client import run
@@ -91,14 +92,15 @@ class BfclReport:
     def partial(self) -> bool:
         return any(score.n < score.of for score in self.scores.categories.values())
 
-    def to_json(self) -> dict[str, str | int | float]:
-        """Flat scalars: the headline first, then for each category its numbers and references, then the groups.
+    def to_json(self) -> dict[str, Any]:
+        """The headline first, then for each category its numbers and references, as flat scalars; then the groups.
 
         ``<category>_context`` counts items that were not answered, or not to the end, since the policy's context was full;
-        ``<category>_unsatisfiable`` those that no right answer satisfies.
+        ``<category>_unsatisfiable`` those that no right answer satisfies, with the reason of each under ``unsatisfiable``.
+        groups: name -> ``accuracy`` beside the references', or ``partial`` with how much of the group was run.
         """
         checker_raised = sum(item.error_type.startswith("checker_raised:") for item in self.scores.items)
-        values: dict[str, str | int | float] = {
+        values: dict[str, Any] = {
             "package": f"{worker.PACKAGE} {self.scores.version}",
             "handler": HANDLERS[self.style],
             "style": self.style,
@@ -117,10 +119,17 @@ class BfclReport:
             values[f"{category}_unsatisfiable"] = sum(item.category == category for item in unsatisfiable)
             for name, reference in self.references.items():
                 values[f"{category}_{name}"] = reference.categories[category].accuracy
-        for name, value in self.scores.groups().items():
-            values[f"group_{name}"] = value
-        for item in unsatisfiable:
-            values[f"unsatisfiable_{item.item_id}"] = groups.UNSATISFIABLE[item.item_id]
+        found = self.scores.groups()
+        if "overall_60" in found:
+            values["overall_60"] = found.pop("overall_60")
+        beside = {name: reference.groups() for name, reference in self.references.items()}
+        values["groups"] = {
+            name: {"partial": value}
+            if isinstance(value, str)
+            else {"accuracy": value} | {reference: scores[name] for reference, scores in beside.items()}
+            for name, value in found.items()
+        }
+        values["unsatisfiable"] = {item.item_id: groups.UNSATISFIABLE[item.item_id] for item in unsatisfiable}
         return values
 
 
