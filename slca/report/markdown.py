@@ -211,8 +211,8 @@ def _bfcl_groups(results: Results) -> list[str]:
         for name, group in groups.items()
     ]
     return [
-        f"Means of categories, as BFCL and (`{GROUP}`) the published protocol form them, for groups that were run in full; ± is the "
-        "deviation of the seeds.",
+        f"Means of categories, as BFCL and (`{GROUP}`) the published protocol form them, for groups that were run in full; ± is "
+        "the deviation of the seeds.",
         table(["group", *map(label, results["methods"])], rows),
     ]
 
