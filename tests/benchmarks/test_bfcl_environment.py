@@ -262,7 +262,7 @@ def test_a_report_has_references_groups_and_a_trace_of_every_item(gold):
         assert values[f"{category}_random_call"] == 0.0
     assert values["irrelevance_do_nothing"] == 1.0
     assert values["multiple_do_nothing"] == 0.0
-    assert values["group_non_live"] == "partial: 0 of 6 categories in full"
+    assert values["groups"]["non_live"] == {"partial": "0 of 6 categories in full"}
     assert all(isinstance(value, str | int | float) for value in values.values())
     assert len({trace.trace_id for trace in report.traces}) == 4 * LIMIT
     assert {(trace.score, trace.error, trace.sampled_tokens) for trace in report.traces} == {(1.0, "", 7)}
@@ -272,7 +272,7 @@ def test_a_full_category_is_not_called_partial():
     report = harness.evaluate(answer_from((), str), Selection(("live_parallel",)), 0, ROOT)
     assert not report.partial
     assert report.to_json()["scope"] == "full categories"
-    assert report.to_json()["group_live"] == "partial: 1 of 4 categories in full"
+    assert report.to_json()["groups"]["live"] == {"partial": "1 of 4 categories in full"}
 
 
 def test_evaluate_refuses_answers_to_other_questions(gold):
