@@ -89,8 +89,14 @@ def publish(folder: Path, outputs: Mapping[str, Path]) -> None:
                 shutil.copytree(source, temporary, ignore=shutil.ignore_patterns(".*.tmp-*"))  # left by a kill
             else:
                 shutil.copyfile(source, temporary)
-    (folder / "fingerprint.json").unlink()
-    shutil.rmtree(folder)
+    clear(folder)
+
+
+def clear(folder: Path) -> None:
+    """Remove a work folder, if it is there, whose results are in place. One that a kill leaves half belongs to nothing."""
+    if folder.exists():
+        (folder / "fingerprint.json").unlink(missing_ok=True)
+        shutil.rmtree(folder)
 
 
 _HELD: dict[Path, Any] = {}

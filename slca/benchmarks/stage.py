@@ -1,6 +1,5 @@
 """The `evaluate` stage: one checkpoint on the held-out splits, on BFCL and on tau2. Any other model folder, too, on request."""
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from slca.files import write_json
 from slca.policy.model import Policy, load_policy, prepare_torch
 from slca.records import Reward, Trace
 from slca.tables import read_tasks, write_rewards, write_traces
-from slca.work import fingerprint, open_work, work_folder
+from slca.work import clear, fingerprint, open_work, work_folder
 
 SPLITS = ("test", "unseen_tools")
 
@@ -90,8 +89,8 @@ def score_checkpoint(folder: Path, name: str, head: dict[str, Any], params: p.Pa
     write_traces(outputs.traces, [*traces_of_bfcl, *traces_of_tau2])
     write_json(outputs.report, report)
     # Only now: a kill before this line loses no answer.
-    shutil.rmtree(work_folder(root, f"bfcl-{name}"))
-    tau2.forget(root, name)
+    for benchmark in ("bfcl", "tau2"):
+        clear(work_folder(root, f"{benchmark}-{name}"))
 
 
 def _bfcl(

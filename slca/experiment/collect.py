@@ -20,6 +20,7 @@ from slca.experiment.plan import Cell, Plan
 from slca.files import derive_seed
 from slca.records import Reward, TaskKind
 from slca.report import learning
+from slca.report.inputs import in_split
 from slca.report.intervals import Floats, Interval, mean_interval
 from slca.report.numbers import rounded
 
@@ -120,7 +121,7 @@ def scores_of(rewards: Sequence[Reward]) -> dict[str, dict[str, Floats]]:
     """split -> metric -> (T,), NaN where there is none: masked, or not of the kind (``success_<kind>``, ``abstention``)."""
     table: dict[str, dict[str, Floats]] = {}
     for split in SPLITS:
-        rows = sorted((reward for reward in rewards if reward.task_id.startswith(f"{split}-")), key=lambda row: row.task_id)
+        rows = sorted((reward for reward in rewards if in_split(reward.task_id, split)), key=lambda row: row.task_id)
         values = {name: _column(rows, metric) for name, metric in METRICS.items()}
         kinds = [row.kind for row in rows]
         for kind in TaskKind:

@@ -32,7 +32,7 @@ from slca.side_by_side import beside
 from slca.tables import read_rewards, read_rollouts, read_tasks, write_rewards
 from slca.training import stage
 from slca.training.runs import Run
-from slca.work import fingerprint, work_folder
+from slca.work import clear, fingerprint, work_folder
 
 SPLITS = ("test", "unseen_tools")
 FROZEN_SUMMARISER = ("rltr",)
@@ -164,7 +164,7 @@ def make(kept: Kept, show: bool = True) -> None:
     if kept.run is not None:
         if not kept.is_trained():
             _train(kept, kept.run, show)
-        shutil.rmtree(work_folder(kept.root, kept.run.work_name), ignore_errors=True)
+        clear(work_folder(kept.root, kept.run.work_name))
     if not kept.stopped:
         _evaluate(kept, show)
 

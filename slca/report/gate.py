@@ -29,7 +29,7 @@ from slca.errors import DataError, RunStopped
 from slca.files import derive_seed, digest, file_digest, read_json, write_json
 from slca.params import sentence
 from slca.records import Reward
-from slca.report.inputs import SPLITS, WARMSTART
+from slca.report.inputs import SPLITS, WARMSTART, in_split
 from slca.report.intervals import Floats, Interval, difference_interval
 from slca.tables import read_rewards, read_tasks
 
@@ -231,7 +231,7 @@ def _scores(root: Path, run: str, expected: str) -> dict[str, Reward]:
 
 
 def _text(scores: dict[str, Reward], split: str) -> str:
-    here = [reward for task, reward in scores.items() if task.startswith(f"{split}-")]
+    here = [reward for task, reward in scores.items() if in_split(task, split)]
     return "".join("." if reward.masked else str(int(reward.success)) for reward in here)
 
 
@@ -239,7 +239,7 @@ def _tasks(root: Path, split: str, scores: dict[str, Reward]) -> str:
     """Digest of what the scored tasks of a split are, not of their file, whose bytes depend on its writer's version."""
     path = Path(f"data/tasks/{split}.parquet")
     tasks = {task.task_id: task for task in read_tasks(root / path)}
-    scored = [task for task in scores if task.startswith(f"{split}-")]
+    scored = [task for task in scores if in_split(task, split)]
     if missing := [task for task in scored if task not in tasks]:
         raise DataError(f"{path} has no task {missing[0]!r}, which was scored; run the stage 'evaluate' again.")
     return digest(*[asdict(tasks[task]) for task in scored])

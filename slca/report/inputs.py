@@ -82,6 +82,11 @@ class Inputs:
     sources: dict[str, str]
 
 
+def in_split(task_id: str, split: str) -> bool:
+    """Whether the task is one of the split: ids begin with its name."""
+    return task_id.startswith(f"{split}-")
+
+
 def load(params: Params, root: Path) -> Inputs:
     """Reads and checks all inputs of the methods and seeds in ``params.train``. Raises DataError."""
     trained: tuple[str, ...] = params.train.methods
@@ -189,7 +194,7 @@ def _all_scores(root: Path, files: dict[str, list[Path]]) -> dict[str, dict[str,
                     "run the stage 'evaluate' again."
                 )
             tables[method].append(table)
-    splits = {split: tuple(sorted(task for task in expected if task.startswith(f"{split}-"))) for split in SPLITS}
+    splits = {split: tuple(sorted(task for task in expected if in_split(task, split))) for split in SPLITS}
     for split, tasks in splits.items():
         if not tasks:
             raise DataError(f"{first} has no task of the split {split!r}; run the stage 'evaluate' again.")

@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 EXACT = p.Rollouts(max_turn_tokens=2000, on_broken_prefix="fail")  # a conversation that a full render does not give is an error
 
 try:
-    client.python_of_environment(ROOT)
+    client.INTERPRETER.python(ROOT)
     official = pytest.mark.skipif(False, reason="")
 except MissingDependency as error:
     official = pytest.mark.skip(reason=str(error))

@@ -22,7 +22,7 @@ EVERY = Selection(get_args(groups.Category))
 MULTI_TURN = ("multi_turn_base", "multi_turn_miss_func", "multi_turn_miss_param", "multi_turn_long_context")
 
 try:
-    client.python_of_environment(ROOT)
+    client.INTERPRETER.python(ROOT)
 except MissingDependency as error:
     pytestmark = pytest.mark.skip(reason=str(error))
 
@@ -293,11 +293,11 @@ def test_predictions_that_fit_no_item_are_errors(ids, fault):
 
 
 def test_the_worker_leaves_nothing_behind(tmp_path, gold):
-    site = client.python_of_environment(ROOT).parents[1]
+    site = client.INTERPRETER.python(ROOT).parents[1]
     before = sorted(path for path in site.rglob("*") if "__pycache__" not in path.parts)
     out = tmp_path / "out"
     out.mkdir()
-    command = [client.python_of_environment(ROOT), worker.__file__, "gold", "--categories", "multiple", "--limit", "1"]
+    command = [client.INTERPRETER.python(ROOT), worker.__file__, "gold", "--categories", "multiple", "--limit", "1"]
     subprocess.run([*command, "--out", out / "gold.jsonl"], cwd=out, env={"TMPDIR": str(tmp_path)}, check=True)
     assert [path.name for path in out.iterdir()] == ["gold.jsonl"]
     assert [path.name for path in tmp_path.iterdir()] == ["out"]

@@ -96,23 +96,23 @@ def test_gold_for_java_is_source_text():
 
 
 def test_a_missing_environment_is_named(tmp_path, monkeypatch):
-    monkeypatch.delenv(client.PYTHON_VARIABLE, raising=False)
+    monkeypatch.delenv(client.INTERPRETER.variable, raising=False)
     with pytest.raises(MissingDependency, match=r"\.venv-bfcl/bin/python.*make setup"):
         harness.questions(ONE, tmp_path)
-    monkeypatch.setenv(client.PYTHON_VARIABLE, str(tmp_path / "nowhere"))
+    monkeypatch.setenv(client.INTERPRETER.variable, str(tmp_path / "nowhere"))
     with pytest.raises(MissingDependency, match=r"SLCA_BFCL_PYTHON names .*nowhere.*make setup"):
-        client.python_of_environment(tmp_path)
+        client.INTERPRETER.python(tmp_path)
 
 
 def test_the_variable_wins_and_links_are_kept(tmp_path, monkeypatch):
     link = tmp_path / "python"
     link.symlink_to(sys.executable)
-    monkeypatch.setenv(client.PYTHON_VARIABLE, str(link))
-    assert client.python_of_environment(tmp_path) == link  # resolved, it would be another environment's python
+    monkeypatch.setenv(client.INTERPRETER.variable, str(link))
+    assert client.INTERPRETER.python(tmp_path) == link  # resolved, it would be another environment's python
 
 
 def test_a_python_without_the_package_is_an_error_and_not_a_score(monkeypatch):
-    monkeypatch.setenv(client.PYTHON_VARIABLE, sys.executable)  # the project's own environment has no bfcl_eval
+    monkeypatch.setenv(client.INTERPRETER.variable, sys.executable)  # the project's own environment has no bfcl_eval
     prediction = Prediction.single("multiple_0", "multiple", ())
     with pytest.raises(SlcaError, match=r"score.* failed with exit code 1: .*No module named 'bfcl_eval'.*nothing was scored"):
         harness.score([prediction])
@@ -123,7 +123,7 @@ def fake_python(tmp_path: Path, monkeypatch, body: str) -> None:
     script = tmp_path / "python"
     script.write_text(f"#!/bin/sh\n{body}\n")
     script.chmod(0o755)
-    monkeypatch.setenv(client.PYTHON_VARIABLE, str(script))
+    monkeypatch.setenv(client.INTERPRETER.variable, str(script))
 
 
 def test_a_worker_that_hangs_is_ended(tmp_path, monkeypatch):

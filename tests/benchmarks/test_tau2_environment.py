@@ -12,6 +12,7 @@ import psutil
 import pytest
 import tau2_run
 from chat_families import FAMILIES, stand_in
+from chat_service import running
 from scripted import Cut, Stage
 
 from slca import params as p
@@ -25,12 +26,13 @@ from slca.errors import MissingDependency, SlcaError
 from slca.policy.model import Policy
 from slca.records import Call
 from slca.tables import read_traces, write_traces
+from slca.work import clear, work_folder
 
 ROOT = Path(__file__).parents[2]
 CREATE = Call("create_task", {"user_id": "user_1", "title": "Important Meeting"})
 
 try:
-    PYTHON = link.python_of_environment(ROOT)
+    PYTHON = link.INTERPRETER.python(ROOT)
 except MissingDependency as error:
     pytestmark = pytest.mark.skip(reason=str(error))
 
@@ -43,7 +45,7 @@ def worker():
 
 @pytest.fixture
 def root(tmp_path, monkeypatch):
-    monkeypatch.setenv(link.PYTHON_VARIABLE, str(PYTHON))
+    monkeypatch.setenv(link.INTERPRETER.variable, str(PYTHON))
     return tmp_path
 
 
@@ -182,7 +184,7 @@ def test_a_killed_process_is_a_failure_of_its_own_simulation(worker):
 
 
 def test_a_worker_that_cannot_start_is_one_sentence(root, monkeypatch):
-    monkeypatch.setenv(link.PYTHON_VARIABLE, sys.executable)  # a python without tau2
+    monkeypatch.setenv(link.INTERPRETER.variable, sys.executable)  # a python without tau2
     with link.Worker(root) as broken, pytest.raises(SlcaError, match=r"tau2 worker failed with exit code 1: .*make setup"):
         broken.describe("mock")
 
@@ -277,12 +279,8 @@ def test_a_model_plays_the_user(worker, chat):
 
 @pytest.fixture(scope="module")
 def server():
-    command = [sys.executable, str(ROOT / "tests" / "sgls" / "chat_server.py")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            yield f"http://127.0.0.1:{int(process.stdout.readline())}"
-        finally:
-            process.kill()
+    with running() as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 @pytest.fixture
@@ -397,5 +395,5 @@ def test_a_killed_evaluation_continues_and_gives_the_same_numbers(root):
     assert report.traces == undisturbed.traces
     assert stop_at in asked
     assert undisturbed.traces[0].item_id not in asked
-    harness.forget(root, "run")
+    clear(work_folder(root, "tau2-run"))
     assert not (root / ".slca" / "work" / "tau2-run").exists()

@@ -117,12 +117,12 @@ def test_settings_are_the_parameters():
 
 
 def test_a_missing_environment_is_one_sentence(tmp_path, monkeypatch):
-    monkeypatch.delenv(link.PYTHON_VARIABLE, raising=False)
+    monkeypatch.delenv(link.INTERPRETER.variable, raising=False)
     with pytest.raises(MissingDependency, match=r"\.venv-tau2/bin/python.*make setup"):
-        link.python_of_environment(tmp_path)
-    monkeypatch.setenv(link.PYTHON_VARIABLE, str(tmp_path / "nowhere"))
+        link.INTERPRETER.python(tmp_path)
+    monkeypatch.setenv(link.INTERPRETER.variable, str(tmp_path / "nowhere"))
     with pytest.raises(MissingDependency, match=r"SLCA_TAU2_PYTHON names .*nowhere.*make setup"):
-        link.python_of_environment(tmp_path)
+        link.INTERPRETER.python(tmp_path)
 
 
 def test_the_reported_package_is_the_pinned_one():

@@ -1,13 +1,11 @@
 """Judge openai against a real server on loopback: what it is shown, what it makes of answers, and that it asks once."""
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
+from chat_service import ChatService, running
 from hierr_builders import call, made, rollout, task
 
 from slca.hierr import JudgeFailure, score, score_all
@@ -15,7 +13,6 @@ from slca.hierr.judges.openai_judge import OpenAiJudge, messages, read_rating
 from slca.params import Rewards
 from slca.records import Json
 
-SERVER = Path(__file__).parents[1] / "sgls" / "chat_server.py"
 QUESTION, RESULTS, REPLY = "How is Rome?", ({"sky": "sunny"},), "It will be sunny in Rome."
 WEATHER = call("weather", city="Rome")
 TASK = task(((WEATHER,),), question=QUESTION)
@@ -23,19 +20,7 @@ ROLLOUT = rollout(made(WEATHER, result=RESULTS[0]), reply=REPLY)
 FOUR = '{"reason": "fine", "rating": 4}'
 
 
-class Server:
-    def __init__(self, port: int) -> None:
-        self.address = f"http://127.0.0.1:{port}"
-
-    def plan(self, *steps: dict[str, Json]) -> None:
-        httpx.post(f"{self.address}/plan", json=steps).raise_for_status()
-
-    def seen(self) -> Any:
-        return httpx.get(f"{self.address}/seen").json()
-
-    def bodies(self) -> list[Any]:
-        return [request["body"] for request in self.seen()["requests"]]
-
+class Server(ChatService):
     def params(self, **changes: Any) -> Rewards:
         given = {"judge_url": f"{self.address}/v1", "judge_model": "some-judge", "judge_retries": 0, "judge_cache_folder": ""}
         return Rewards(judge="openai", **(given | changes))
@@ -43,12 +28,8 @@ class Server:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    with subprocess.Popen([sys.executable, str(SERVER)], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            yield Server(int(process.stdout.readline()))
-        finally:
-            process.kill()
+    with running() as port:
+        yield Server(port)
 
 
 def rate(params: Rewards, reply: str = REPLY) -> float:

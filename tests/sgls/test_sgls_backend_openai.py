@@ -2,15 +2,12 @@
 
 import json
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
+from chat_service import ChatService, running
 
 from slca.params import Simulator
 from slca.records import CallError, Json
@@ -23,20 +20,8 @@ STRICT = {**WEATHER, "additionalProperties": False}
 RAIN = '{"sky": "rain"}'
 
 
-class Server:
+class Server(ChatService):
     """The scripted server, seen from outside."""
-
-    def __init__(self, port: int) -> None:
-        self.address = f"http://127.0.0.1:{port}"
-
-    def plan(self, *steps: dict[str, Json]) -> None:
-        httpx.post(f"{self.address}/plan", json=steps).raise_for_status()
-
-    def seen(self) -> Any:
-        return httpx.get(f"{self.address}/seen").json()
-
-    def bodies(self) -> list[Any]:
-        return [request["body"] for request in self.seen()["requests"]]
 
     def formats(self) -> list[str]:
         return [body.get("response_format", {"type": "text"})["type"] for body in self.bodies()]
@@ -51,13 +36,8 @@ class Server:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    command = [sys.executable, str(Path(__file__).with_name("chat_server.py"))]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            yield Server(int(process.stdout.readline()))
-        finally:
-            process.kill()
+    with running() as port:
+        yield Server(port)
 
 
 def request(schema: dict[str, Any] = WEATHER, seed: int = 0, repair: int = 0, problem: str = "") -> Request:

@@ -14,28 +14,16 @@ from typing import Any
 
 from slca.benchmarks.bfcl import episodes, guards, sandbox, worker
 from slca.benchmarks.bfcl.items import Prediction
-from slca.errors import MissingDependency, SlcaError
+from slca.benchmarks.interpreter import Interpreter, surroundings
+from slca.errors import SlcaError
 from slca.records import Json, Plan
 
-PYTHON_VARIABLE = "SLCA_BFCL_PYTHON"
+INTERPRETER = Interpreter("BFCL", worker.PACKAGE)
 TIME_LIMIT = 3600
 """Seconds for one worker; to score all categories takes well under a minute, unless many items run into their own limit."""
 
 _ANSWER_LIMIT = 2 * sandbox.PATIENCE * episodes.SECONDS
 """Seconds for one execution, which the worker ends by itself earlier."""
-
-
-def python_of_environment(root: Path = Path(".")) -> Path:
-    """The python that has bfcl-eval: $SLCA_BFCL_PYTHON, else .venv-bfcl under ``root``. Raises MissingDependency."""
-    named = os.environ.get(PYTHON_VARIABLE)
-    # absolute, not resolved: a virtual environment is found through the link that its python is
-    python = Path(named).absolute() if named else (root / ".venv-bfcl" / "bin" / "python").absolute()
-    if not python.is_file():
-        origin = f"{PYTHON_VARIABLE} names {named}" if named else "BFCL needs .venv-bfcl/bin/python"
-        raise MissingDependency(
-            f"{origin}, which does not exist; run `make setup`, or set {PYTHON_VARIABLE} to a python that has {worker.PACKAGE}."
-        )
-    return python
 
 
 def run(command: str, arguments: Sequence[str], root: Path, predictions: Sequence[Prediction] = ()) -> list[dict[str, Any]]:
@@ -48,9 +36,9 @@ def run(command: str, arguments: Sequence[str], root: Path, predictions: Sequenc
             arguments = ("--predictions", str(given))
         try:
             done = subprocess.run(
-                [*_command(root, command), *arguments, "--out", str(out)],
+                [*INTERPRETER.command(root, worker.__file__, command), *arguments, "--out", str(out)],
                 cwd=folder,
-                env=_environment(name),
+                env=surroundings(name),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -98,9 +86,9 @@ class Environment:
         name = self._open.enter_context(tempfile.TemporaryDirectory(prefix="slca-bfcl-"))
         self._log = self._open.enter_context((Path(name) / "log").open("w+b"))
         self._process = subprocess.Popen(
-            _command(self._root, "serve"),
+            INTERPRETER.command(self._root, worker.__file__, "serve"),
             cwd=name,
-            env=_environment(name),
+            env=surroundings(name),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -138,20 +126,8 @@ class Environment:
         return _failure("serve", how, self._log.read().decode(errors="replace"))
 
 
-def _command(root: Path, command: str) -> list[str]:
-    return [str(python_of_environment(root)), "-I", "-X", "utf8", str(Path(worker.__file__).absolute()), command]
-
-
-def _environment(folder: str) -> dict[str, str]:
-    return {key: os.environ[key] for key in ("PATH", "LD_LIBRARY_PATH") if key in os.environ} | {"TMPDIR": folder}
-
-
 def _failure(command: str, how: str, output: str) -> SlcaError:
-    last = " | ".join(output.strip().splitlines()[-3:]) or "no output"
-    return SlcaError(
-        f"The BFCL worker ({command}) {how}: {last}. "
-        f"Run `make setup` if {worker.PACKAGE} is missing or damaged; nothing was scored."
-    )
+    return SlcaError(INTERPRETER.failure(f"({command}) {how}", output, "nothing was scored"))
 
 
 def _line(prediction: Prediction) -> dict[str, Json]:

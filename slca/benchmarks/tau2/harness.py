@@ -10,7 +10,6 @@ gives the same numbers. Failed ones are tried again. References say nothing abou
 kept.
 """
 
-import shutil
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -194,13 +193,6 @@ def reference_scores(worker: Worker, domain: Domain, settings: Settings, root: P
     scores = {reference: _reference(worker, domain, settings, reference) for reference in references.NAMES}
     write_json(file, scores)
     return scores
-
-
-def forget(root: Path, name: str) -> None:
-    """Remove the kept simulations of run ``name``: its report is written."""
-    folder = work_folder(root, f"tau2-{name}")
-    (folder / "fingerprint.json").unlink(missing_ok=True)
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def pass_k(successes: int, trials: int, k: int) -> float:

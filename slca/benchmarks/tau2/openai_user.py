@@ -1,12 +1,11 @@
 """A user behind any server with an OpenAI-compatible ``/chat/completions``, with upstream's own prompt and guidelines.
 
-The official client does the talking, as in the simulator's backend ``openai``: time-outs, further tries, ``OPENAI_API_KEY``.
+The official client does the talking, as for the simulator and the judge (``slca.openai_client``).
 Requests are made in this process and wait side by side; the process that runs tau2 reaches no network. Answers repeat with
 the seed as far as the server honours it. A server that fails is an infrastructure failure of the simulation, never a score.
 """
 
 import json
-import os
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -14,6 +13,7 @@ import openai
 
 from slca.benchmarks.tau2.protocol import Answer, Case, Message, Question
 from slca.files import derive_seed
+from slca.openai_client import new_client
 from slca.records import Call
 
 _TIMEOUT = 120.0
@@ -28,9 +28,7 @@ class OpenAiUser:
         self._url = url
         self._temperature = temperature
         self._seed = seed
-        self._client = openai.OpenAI(
-            base_url=url, api_key=os.environ.get("OPENAI_API_KEY") or "none", timeout=_TIMEOUT, max_retries=_RETRIES
-        )
+        self._client = new_client(url, _TIMEOUT, _RETRIES)
         self._pool = ThreadPoolExecutor(concurrency, "tau2 user")
         self._asked: dict[int, Future[Answer]] = {}
 

@@ -4,26 +4,23 @@ It sees question, tool results and reply, as the published judge does, whose pro
 asked at temperature 0 for a reason and a whole rating of 1 to 5, as JSON under a schema where the server takes one. Required
 facts are not shown: the published judge has none, and what a reply must say stands in the results.
 
-Time-outs and further tries (``rewards.judge_retries``) are the client's; an answer that is no rating is asked for again as often,
-and then is a failure, which masks the rollout. A rating is kept by all that it depends on (question, results, reply, model,
-prompt), so that the same reply is rated once, in every process that shares ``rewards.judge_cache_folder`` and in every rerun.
-The key is ``OPENAI_API_KEY``; servers of one's own mostly want none.
+Time-outs and further tries (``rewards.judge_retries``) are the client's (``slca.openai_client``); an answer that is no rating is
+asked for again as often, and then is a failure, which masks the rollout. A rating is kept by all that it depends on (question,
+results, reply, model, prompt), so that the same reply is rated once, in every process that shares
+``rewards.judge_cache_folder`` and in every rerun.
 """
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from threading import BoundedSemaphore
 from typing import Any
 
-import openai
-
 from slca.files import canonical_json, digest
 from slca.hierr.judges.base import JudgeFailure
+from slca.openai_client import Failed, Refused, completion, first_choice, new_client
 from slca.params import Rewards
 from slca.records import Json
 from slca.sgls.backends.base import Unreadable
-from slca.sgls.backends.openai_backend import failure_sentence
 from slca.sgls.backends.prompt import read_answer
 from slca.sgls.cache import Cache, Question
 from slca.sgls.simulator import render_result
@@ -70,12 +67,7 @@ class OpenAiJudge:
         self._version = digest(SYSTEM, SCHEMA, RESULT_CHARACTERS, RESULTS_CHARACTERS, params.judge_max_tokens)[:12]
         self._slots = BoundedSemaphore(params.judge_concurrency)
         self._format = 0  # the first of _FORMATS that the server is not known to refuse
-        self._client = openai.OpenAI(
-            base_url=params.judge_url,
-            api_key=os.environ.get("OPENAI_API_KEY") or "none",
-            timeout=params.judge_timeout,
-            max_retries=params.judge_retries,
-        )
+        self._client = new_client(params.judge_url, params.judge_timeout, params.judge_retries)
 
     def rate(self, question: str, results: Sequence[Json], reply: str, facts: Sequence[str]) -> float:
         """A rating of 1, 2, 3, 4 or 5; ``facts`` are not shown to the model. Raises JudgeFailure."""
@@ -106,26 +98,21 @@ class OpenAiJudge:
         problem = ""
         for number in range(self._format, len(_FORMATS)):
             try:
-                completion: Any = self._client.chat.completions.create(
+                answered = completion(
+                    self._client,
                     model=self._params.judge_model,
-                    messages=shown,  # type: ignore[arg-type]
+                    messages=shown,
                     seed=0,
                     temperature=0.0,
                     max_tokens=self._params.judge_max_tokens,
                     **_FORMATS[number],
                 )
-            except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
-                problem = failure_sentence(error)
-            except openai.OpenAIError as error:
-                raise JudgeFailure(failure_sentence(error)) from None
-            except ValueError:  # what the client lets through for a body that is not JSON
-                raise JudgeFailure(f"{self._params.judge_url} sends what is no chat completion.") from None
-            else:
                 self._format = number  # this one was taken where those before were not: they were at fault
-                choices = getattr(completion, "choices", None)
-                if not choices or choices[0].message is None:
-                    raise JudgeFailure("the server's answer holds no choices.")
-                return str(choices[0].message.content or "")
+                return str(first_choice(answered).message.content or "")
+            except Refused as error:
+                problem = str(error)
+            except Failed as error:
+                raise JudgeFailure(str(error)) from None
         raise JudgeFailure(problem)
 
 

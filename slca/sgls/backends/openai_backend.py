@@ -1,22 +1,19 @@
 """Backend ``openai``: any server with an OpenAI-compatible ``/chat/completions`` (method section 5, step 4).
 
-The official client does the talking: time-outs, and further tries with exponential backoff or as ``Retry-After`` asks. At most
-``simulator.concurrency`` requests of this process are under way at once, waiting tries included. The key is ``OPENAI_API_KEY``;
-servers of one's own mostly want none. The published settings are temperature 0.6, 4,096 tokens, 2 retries.
+The official client does the talking (``slca.openai_client``). At most ``simulator.concurrency`` requests of this process are
+under way at once, waiting tries included. The published settings are temperature 0.6, 4,096 tokens, 2 retries.
 
 Servers differ in the answer formats that they take. The output schema is sent as ``response_format``; one that is refused is
 asked for as any JSON object, then as plain text, and the simulator's validation and repairs see to the rest. Answers repeat with
 the seed as far as the server honours it; the cache repeats them in any case.
 """
 
-import os
 from collections.abc import Iterator
 from threading import BoundedSemaphore
 from typing import Any
 
-import openai
-
 from slca.files import canonical_json, derive_seed
+from slca.openai_client import Failed, Refused, completion, first_choice, new_client
 from slca.params import Simulator
 from slca.records import Json
 from slca.sgls.backends.base import BackendFailure, Request, Unreadable
@@ -33,12 +30,7 @@ class OpenAiBackend:
         self._params = params
         self._slots = BoundedSemaphore(params.concurrency)
         self._refused: set[tuple[str, str]] = set()
-        self._client = openai.OpenAI(
-            base_url=params.base_url,
-            api_key=os.environ.get("OPENAI_API_KEY") or "none",
-            timeout=params.timeout,
-            max_retries=params.retries,
-        )
+        self._client = new_client(params.base_url, params.timeout, params.retries)
 
     def fill(self, request: Request) -> Json:
         with self._slots:
@@ -56,24 +48,23 @@ class OpenAiBackend:
             if (kind, schema) in self._refused:
                 continue
             try:
-                completion = self._asked(request, response_format)
-            except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
+                answered = self._asked(request, response_format)
+            except Refused as error:
                 refused.append((kind, schema))
-                problem = failure_sentence(error)
-            except openai.OpenAIError as error:
-                raise BackendFailure(failure_sentence(error)) from None
-            except ValueError:  # what the client lets through for a body that is not JSON
-                raise BackendFailure(f"{self._params.base_url} sends what is no chat completion.") from None
+                problem = str(error)
+            except Failed as error:
+                raise BackendFailure(str(error)) from None
             else:
                 self._refused.update(refused)
-                return completion
+                return answered
         raise BackendFailure(problem)
 
     def _asked(self, request: Request, response_format: dict[str, Any] | None) -> Any:
         chosen: dict[str, Any] = {} if response_format is None else {"response_format": response_format}
-        return self._client.chat.completions.create(
+        return completion(
+            self._client,
             model=self.model,
-            messages=messages(request),  # type: ignore[arg-type]
+            messages=messages(request),
             seed=derive_seed("openai backend", request.seed, request.subject, request.repair) >> 32,  # servers vary in width
             temperature=self._params.temperature,
             max_tokens=self._params.max_tokens,
@@ -105,23 +96,15 @@ def _is_strict(schema: Json) -> bool:
     return all(_is_strict(part) for key, part in schema.items() if key not in ("enum", "const", "default", "examples"))
 
 
-def _answer(completion: Any) -> Json:
+def _answer(answered: Any) -> Json:
     """The JSON value that a completion holds. Raises Unreadable, BackendFailure for what is no completion."""
-    choices = getattr(completion, "choices", None)  # the client passes on whatever the server sent
-    if not choices or choices[0].message is None:
-        raise BackendFailure("the server's answer holds no choices.")
-    if choices[0].finish_reason == "length":
+    try:
+        choice = first_choice(answered)
+    except Failed as error:
+        raise BackendFailure(str(error)) from None
+    if choice.finish_reason == "length":
         raise Unreadable("the answer is longer than the tokens that it may have.")
-    content = choices[0].message.content
+    content = choice.message.content
     if not isinstance(content, str):
         raise Unreadable("the answer has no text.")
     return read_answer(content)
-
-
-def failure_sentence(error: openai.OpenAIError) -> str:
-    """What went wrong, without the request and short enough for a message."""
-    if isinstance(error, openai.APITimeoutError):
-        return "the server did not answer in time."
-    if isinstance(error, openai.APIStatusError):
-        return f"the server answers with status {error.status_code}: {' '.join(error.message.split())[:200]}"
-    return " ".join(str(error).split())[:200] or type(error).__name__
