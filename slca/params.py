@@ -21,6 +21,7 @@ PROFILES = Path(__file__).parent / "profiles"
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Positive = Annotated[int, Field(ge=1)]
+Precision = Literal["fp32", "bf16"]
 Method = Literal["grpo", "slca", "slca_call", "gdpo", "routed_joint", "toolpo", "rltr"]
 
 
@@ -115,6 +116,7 @@ class Warmstart(_Section):
     lora_rank: Annotated[int, Field(ge=0)] = Field(
         default=0, description="of a base: train adapters of this rank and merge them; 0: train all weights"
     )
+    precision: Precision = Field(default="fp32", description="bf16: computed in it, with weights kept in fp32")
     checkpoint_steps: Positive = Field(default=200, description="optimizer steps between checkpoints")
     threads: Positive = Field(default=2, description="torch threads; this stage has the machine to itself")
 
@@ -219,7 +221,7 @@ class Train(_Section):
     micro_batch: Annotated[int, Field(ge=0)] = Field(
         default=0, description="rollouts in one forward and backward pass of a process; 0: its share of the optimizer step"
     )
-    precision: Literal["fp32", "bf16"] = Field(default="fp32", description="bf16: computed in it, with weights kept in fp32")
+    precision: Precision = Field(default="fp32", description="as warmstart.precision")
     gradient_checkpointing: bool = Field(default=False, description="recompute activations in the backward pass: less memory")
     share_prompts: bool = Field(
         default=False, description="compute the prompt of a group once, with its completions side by side behind it"

@@ -77,6 +77,7 @@ def run(params: p.Params, root: Path = Path(".")) -> None:
         per_device_train_batch_size=rows,
         gradient_accumulation_steps=settings.batch_size // rows,
         max_grad_norm=1.0,
+        bf16=settings.precision == "bf16",
         train_sampling_strategy="sequential",
         use_cpu=not (settings.base and torch.cuda.is_available()),
         save_steps=settings.checkpoint_steps,

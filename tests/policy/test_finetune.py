@@ -82,6 +82,17 @@ def test_the_warm_start_lowers_the_loss_and_longer_conversations_are_left_out(ro
     assert losses[1] < 0.8 * losses[0]
 
 
+def test_in_bf16_the_weights_stay_in_fp32_and_learn_nearly_the_same(root: Path) -> None:
+    for precision in ("fp32", "bf16"):
+        warmstart.run(prepared(root, precision=precision), root)
+        (root / "models" / "warmstart").rename(root / "models" / precision)
+    before, exact, rounded = (saved(root, name) for name in ("base", "fp32", "bf16"))
+    assert {value.dtype for value in rounded.values()} == {torch.float32}
+    learned = sum(float((exact[name] - before[name]).square().sum()) for name in before)
+    apart = sum(float((exact[name] - rounded[name]).square().sum()) for name in before)
+    assert 0 < apart < 0.1 * learned
+
+
 def test_the_loss_of_single_rows_is_that_of_the_padded_batch_with_its_gradient(root: Path) -> None:
     model = AutoModelForCausalLM.from_pretrained(save_base(root / "given"), dtype=torch.float64)
     generator = torch.Generator().manual_seed(0)
