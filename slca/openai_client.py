@@ -36,9 +36,9 @@ def completion(client: openai.OpenAI, **request: Any) -> Any:
         raise Failed(f"{str(client.base_url).rstrip('/')} sends what is no chat completion.") from None
 
 
-def first_choice(completion: Any) -> Any:
+def first_choice(answered: Any) -> Any:
     """The choice that holds the answer. Raises Failed where there is none."""
-    choices = getattr(completion, "choices", None)
+    choices = getattr(answered, "choices", None)
     if not choices or choices[0].message is None:
         raise Failed("the server's answer holds no choices.")
     return choices[0]

@@ -3,11 +3,11 @@
     python -m pytest tests/benches/test_bench_step.py --benchmark-only -m "slow or not slow" -s
 
 What a step does for one group of 4, by the pipeline's parts: rollouts, rewards, log-probs with backward, optimizer (once a step).
-Log-probs three ways, on the same rollouts: one padded rectangle, as TRL computes them; rows of similar length together without
-padding (``slca.training.padding``); each prompt once (``slca.training.sharing``). Processor time of one thread, so that other
-programs disturb little. The floor of forward and backward is 6 operations for every weight and token that it meets (the
-vocabulary for completion tokens alone, prompts once), at the throughput that a matrix product of the model's own shape reaches
-in the same run.
+Log-probs on the same rollouts: as one padded rectangle, as TRL computes them; with rows of similar length together, without
+padding (``slca.training.padding``); with each prompt once (``slca.training.sharing``), in float32 and in bf16. Processor time of
+one thread, so that other programs disturb little. The floor of forward and backward is 6 operations for every weight and token
+that it meets (the vocabulary for completion tokens alone, prompts once), at the throughput that a float32 matrix product of the
+model's own shape reaches in the same run.
 """
 
 import time
@@ -97,6 +97,7 @@ def test_parts_of_a_step_and_the_floor(benchmark: Any, tmp_path: Path, capsys: p
             "no padding": lambda of: ragged_logprobs(policy.model, ids[of], mask[of], completion, MEMBERS, entropy=True),
             "prompts once": lambda of: shared_logprobs(policy.model, ids[of], mask[of], completion, entropy=True),
         }
+        ways["prompts once, bf16"] = torch.autocast("cpu", torch.bfloat16)(ways["prompts once"])
         for name, compute in ways.items():
             optimizer.zero_grad()
             forward = backward = 0.0
@@ -119,8 +120,8 @@ def test_parts_of_a_step_and_the_floor(benchmark: Any, tmp_path: Path, capsys: p
         print(f"\n{len(tasks)} groups of {MEMBERS}: {took['tokens']:.0f} tokens, {took['sampled']:.0f} of them sampled")
         for name, seconds in took.items():
             if name not in ("tokens", "sampled"):
-                print(f"{name:<24}{seconds:8.2f} s")
-        for name in ("rectangle", "no padding", "prompts once"):
+                print(f"{name:<28}{seconds:8.2f} s")
+        for name in ("rectangle", "no padding", "prompts once", "prompts once, bf16"):
             both = took[f"{name}: forward"] + took[f"{name}: backward"]
             rest = sum(took[part] for part in ("rollouts", "rewards", "optimizer"))
             print(
