@@ -201,7 +201,9 @@ def test_what_a_finished_stage_left_running_is_ended_and_not_waited_for(make_rep
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGHUP], ids=lambda number: number.name)
 def test_the_stage_ends_with_the_process_that_called_dvc(sleeping: Any, number: signal.Signals) -> None:
     # No handler: Python ends at once on each of these and can clean up nothing itself.
-    code = f"from pathlib import Path; from flows import dvc_process; dvc_process.repro([], Path({str(sleeping.path)!r}), print)"
+    # SIGHUP is ignored by what `nohup` starts, and by what that starts.
+    code = "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"
+    code += f"from pathlib import Path; from flows import dvc_process; dvc_process.repro([], Path({str(sleeping.path)!r}), print)"
     caller = subprocess.Popen([sys.executable, "-c", code], cwd=Path(dvc_process.__file__).parents[1], stdout=subprocess.DEVNULL)
     processes = sleeping.processes()
     os.kill(caller.pid, number)
