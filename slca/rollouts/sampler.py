@@ -94,12 +94,17 @@ class TransformersGenerator:
 
     @torch.no_grad()
     def step(self) -> list[tuple[int, Turn]]:
-        self._admit()
-        ended = [turn for rows in self._passes() for turn in self._advance(rows)]
-        for row in self._wanting():
-            self._borrow(row)
-        sampling = self._in_front()
-        return ended + (self._advance(sampling) if sampling else [])
+        if self._queue:
+            self._admit()
+        ended: list[tuple[int, Turn]] = []
+        active = self._active()
+        if wanting := [row for row in active if row.missing > 1]:
+            ended = [turn for rows in _passes(wanting, len(active) - len(wanting)) for turn in self._advance(rows)]
+            for row in wanting:
+                self._borrow(row)
+            active = [row for row in self._active() if row.missing == 1]
+        self._bring_to_front(active)
+        return ended + (self._advance(active) if active else [])
 
     # Which rows are computed
 
@@ -115,51 +120,36 @@ class TransformersGenerator:
         for row in admitted:
             self._borrow(row)
 
-    def _wanting(self) -> list[_Row]:
-        """Rows with tokens that were not sampled and are not in the cache."""
-        return [row for row in self._rows if row is not None and row.turn is not None and row.missing > 1]
-
-    def _passes(self) -> Iterator[list[_Row]]:
-        """Passes over the tokens that were not sampled, rows of similar length together.
-
-        None as long as those are fewer tokens than a sampling step has: a pass has its price, whatever is in it. Of rows with
-        the same prompt one is computed, and lends it to the others.
-        """
-        wanting = self._wanting()
-        alike = {row.key if row.sampled else tuple(row.ids): row for row in reversed(wanting)}
-        rows = sorted(alike.values(), key=lambda row: (row.missing, row.slot), reverse=True)
-        sampling = sum(row is not None and row.turn is not None for row in self._rows) - len(wanting)
-        if sum(row.missing for row in rows) < sampling:
-            return
-        start = 0
-        while start < len(rows):
-            longest, padding, end = rows[start].missing, 0, start
-            while end < len(rows) and padding <= _PASS_COST and (end + 1 - start) * longest <= max(_PASS_TOKENS, longest):
-                padding += longest - rows[end].missing
-                end += 1
-            yield rows[start:end]
-            start = end
+    def _active(self) -> list[_Row]:
+        """Rows that go on, by slot."""
+        return [row for row in self._rows if row is not None and row.turn is not None]
 
     def _borrow(self, row: _Row) -> None:
         """Copy the longest beginning that a row with a new prompt shares with what another has in the cache."""
         if row.sampled:
             return
-        lenders = [other for other in self._rows if other is not None and other.cached]
-        shared, lender = max(((_common(row.ids, other), other) for other in lenders), key=lambda pair: pair[0], default=(0, row))
+        shared, lender = 0, row
+        # The row before it first: members of a group are admitted side by side.
+        for other in [*reversed(self._rows[: row.slot]), *self._rows[row.slot + 1 :]]:
+            if shared == len(row.ids) - 1:
+                break
+            if other is not None and other.cached:
+                common = _common(row.ids, other)
+                shared, lender = (common, other) if common > shared else (shared, lender)
         if shared >= row.cached + _LEAST_SHARED:
             self.slots.copy(lender.slot, row.slot, shared)
             row.cached = shared
 
-    def _in_front(self) -> list[_Row]:
-        """The rows that sample, in slots 0, 1, ..., where a pass reads the cache without copying it."""
-        rows = [row for row in self._rows if row is not None and row.turn is not None and row.missing == 1]
+    def _bring_to_front(self, rows: list[_Row]) -> None:
+        """Give ``rows`` the slots 0, 1, ..., in this order, where a pass reads the cache without copying it."""
         outside = [row for row in rows if row.slot >= len(rows)]
-        inside = {row.slot for row in rows}
-        for row, slot in zip(outside, (slot for slot in range(len(rows)) if slot not in inside), strict=True):
-            self._move(row, slot)
+        if outside:
+            inside = {row.slot for row in rows}
+            for row, slot in zip(outside, (slot for slot in range(len(rows)) if slot not in inside), strict=True):
+                self._move(row, slot)
+            rows.sort(key=lambda row: row.slot)
         while self._rows and self._rows[-1] is None:
             self._rows.pop()
-        return sorted(rows, key=lambda row: row.slot)
 
     def _move(self, row: _Row, slot: int) -> None:
         other = self._rows[slot]
@@ -195,6 +185,26 @@ class TransformersGenerator:
                 ended.append((row.key, row.turn))
                 row.turn = None
         return ended
+
+
+def _passes(wanting: Sequence[_Row], sampling: int) -> Iterator[list[_Row]]:
+    """Passes over the tokens of ``wanting`` that were not sampled, rows of similar length together.
+
+    None as long as those are fewer tokens than the ``sampling`` ones of a sampling step: a pass has its price, whatever is in
+    it. Of rows with the same prompt one is computed, and lends it to the others.
+    """
+    alike = {row.key if row.sampled else tuple(row.ids): row for row in reversed(wanting)}
+    rows = sorted(alike.values(), key=lambda row: (row.missing, row.slot), reverse=True)
+    if sum(row.missing for row in rows) < sampling:
+        return
+    start = 0
+    while start < len(rows):
+        longest, padding, end = rows[start].missing, 0, start
+        while end < len(rows) and padding <= _PASS_COST and (end + 1 - start) * longest <= max(_PASS_TOKENS, longest):
+            padding += longest - rows[end].missing
+            end += 1
+        yield rows[start:end]
+        start = end
 
 
 def draw(logits: torch.Tensor, uniforms: Sequence[float], temperature: float) -> tuple[list[int], list[float]]:

@@ -10,8 +10,10 @@ keeps its rows in front (``exchange``).
 """
 
 import inspect
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -22,7 +24,7 @@ from transformers.cache_utils import Cache, DynamicLayer
 from slca.errors import DataError
 from slca.rollouts.lean import Lean, fits
 
-_FIRST_COLUMNS = 128
+_FIRST_COLUMNS = 512
 _EXACT_ATTENTION = ("sdpa", "eager")
 _EXACT_LAYERS = ("full_attention", "sliding_attention")
 
@@ -119,7 +121,7 @@ class Slots:
         fresh = offsets >= 0
         columns = np.maximum(np.array(starts)[:, None] + offsets, 0)
         padded = np.zeros(columns.shape, dtype=np.int64)
-        padded[fresh] = np.concatenate([np.asarray(row) for row in tokens])
+        padded[fresh] = list(chain.from_iterable(tokens))
         sources, queries = fresh.nonzero()
         where = np.array(slots)
         ids, positions = self._tensor(padded), self._tensor(columns)
@@ -194,10 +196,20 @@ def _with_room(buffer: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
     old_rows, heads, old_columns, width = buffer.shape
     rows = max(rows, old_rows)
     columns = old_columns if columns <= old_columns else max(columns, 2 * old_columns, _FIRST_COLUMNS)
-    # Zeros, not whatever is there: a masked column has weight 0, and 0 times NaN is NaN.
-    grown = buffer.new_zeros(rows, heads, columns, width)
+    grown = _zeros(buffer, (rows, heads, columns, width))
     grown[:old_rows, :, :old_columns] = buffer
     return grown
+
+
+def _zeros(like: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
+    """Zeros, not whatever is there: a masked column has weight 0, and 0 times NaN is NaN.
+
+    On a CPU they come from numpy, which asks the system for pages of zeros: what no conversation reaches is never written.
+    """
+    if like.device.type != "cpu":
+        return like.new_zeros(shape)
+    data = np.zeros(math.prod(shape) * like.element_size(), dtype=np.uint8)
+    return torch.from_numpy(data).view(like.dtype).view(shape)
 
 
 def _windows(config: Any) -> tuple[int | None, bool]:

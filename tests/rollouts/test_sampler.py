@@ -298,18 +298,18 @@ def test_a_conversation_that_waits_for_its_results_stalls_no_other(policy: Polic
 
 
 def test_the_cache_is_bounded_however_many_conversations_pass_through_it(policy: Policy) -> None:
-    """No holes: 200 conversations of two turns in 4 rows; the cache never has more than 4 rows of 128 columns."""
+    """No holes: 200 conversations of two turns in 4 rows; the cache never has more than 4 rows of 512 columns."""
     rng = np.random.default_rng(1)
     prompts = [rng.integers(9, 90, rng.integers(1, 20)).tolist() for _ in range(200)]
     rows = generator(policy, rows=4)
 
     def glue(key: int, turn: int) -> list[int]:
-        assert rows.slots.shape[0] <= 4 and rows.slots.shape[1] <= 128
+        assert rows.slots.shape[0] <= 4 and rows.slots.shape[1] <= 512
         return [5] * (1 + key % 3)
 
     said = converse(rows, prompts, glue, 2)
     assert [len(conversation) for conversation in said] == [2] * 200
-    assert rows.slots.shape[0] <= 4 and rows.slots.shape[1] <= 128
+    assert rows.slots.shape[0] <= 4 and rows.slots.shape[1] <= 512
 
 
 def test_the_members_of_a_group_cost_one_prompt_and_no_history_is_computed_again(
