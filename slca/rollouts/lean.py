@@ -5,7 +5,8 @@ The same sums as in transformers' modules, so that results differ by rounding al
 * matrix products go through oneDNN, on weights that are laid out for it once; those that read the same input (queries, keys and
   values; gate and up) are one. PyTorch gives float32 products to MKL, which is the slower of the two on AMD processors (measured
   on Zen 5, one thread, 28 to 256 rows: 95-110 against 190-250 GFLOP/s);
-* attention of one new token per row is two batched products, in 0.7 to 0.9 of the time of the fused kernel, made for many;
+* attention of one new token per row is two batched products, in 0.7 to 0.9 of the time of the fused kernel, made for many; what
+  rows have in common is read once (``slca.rollouts.prefixes``);
 * the two layers of a small model cost less than the way to them: no hooks, no keyword plumbing, no mask checks.
 
 Weights are those of the moment in which ``Lean`` was made: make one per run. ``fits`` says which models may be computed so; all
@@ -20,6 +21,8 @@ from torch import nn
 from torch.nn import functional
 from transformers import LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM
 from transformers.activations import ACT2FN
+
+from slca.rollouts.prefixes import Prefixes, attention_of_one
 
 _KINDS = (LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM)
 _LIBRARY = (nn.Embedding, nn.Linear, nn.ModuleList, type(ACT2FN["silu"]))
@@ -96,7 +99,15 @@ class _Block:
         self.norms = (_Norm(attention.q_norm), _Norm(attention.k_norm)) if hasattr(attention, "q_norm") else None
         self.in_mlp, self.out_mlp = _Product(mlp.gate_proj, mlp.up_proj), _Product(mlp.down_proj)
 
-    def __call__(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, mask: torch.Tensor, store: _Store) -> torch.Tensor:
+    def __call__(
+        self,
+        x: torch.Tensor,
+        cos: torch.Tensor,
+        sin: torch.Tensor,
+        mask: torch.Tensor,
+        store: _Store,
+        shared: Prefixes | None,
+    ) -> torch.Tensor:
         rows, queries, _ = x.shape
         turned = self.heads + self.key_heads
         states = self.in_attention(self.before_attention(x)).view(rows, queries, turned + self.key_heads, self.width)
@@ -109,27 +120,14 @@ class _Block:
         q_and_k = q_and_k.transpose(1, 2)
         query, key = q_and_k[:, : self.heads], q_and_k[:, self.heads :]
         keys, values = store.update(key, states[:, :, turned:].transpose(1, 2))
-        seen = (_attention_of_one if queries == 1 else _attention)(query, keys, values, mask, self.scale)
+        if queries == 1:
+            seen = attention_of_one(query, keys, values, mask, self.scale, shared)
+        else:
+            grouped = self.heads != self.key_heads
+            seen = functional.scaled_dot_product_attention(query, keys, values, mask, scale=self.scale, enable_gqa=grouped)
         x = x + self.out_attention(seen.transpose(1, 2).reshape(rows, queries, self.heads * self.width))
         gate, up = self.in_mlp(self.before_mlp(x)).chunk(2, dim=-1)
         return x + self.out_mlp(functional.silu(gate) * up)
-
-
-def _attention(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor, scale: float) -> torch.Tensor:
-    """What each of query (n, heads, queries, width) sees of keys and values (n, key heads, columns, width)."""
-    shared = query.shape[1] != keys.shape[1]
-    return functional.scaled_dot_product_attention(query, keys, values, mask, scale=scale, enable_gqa=shared)
-
-
-def _attention_of_one(
-    query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor, scale: float
-) -> torch.Tensor:
-    """``_attention`` where queries is 1: the heads that share keys are the rows of one product."""
-    n, key_heads, columns, width = keys.shape
-    scores = torch.bmm((query * scale).reshape(n * key_heads, -1, width), keys.flatten(0, 1).transpose(1, 2))
-    scores = scores.view(n, -1, 1, columns).add_(mask)
-    seen = torch.bmm(scores.softmax(dim=-1).view(n * key_heads, -1, columns), values.flatten(0, 1))
-    return seen.view(query.shape)
 
 
 class Lean:
@@ -147,10 +145,14 @@ class Lean:
         positions: torch.Tensor,
         mask: torch.Tensor | Mapping[str, torch.Tensor],
         stores: Sequence[_Store],
+        shared: Prefixes | None = None,
     ) -> torch.Tensor:
-        """Logits (n, vocabulary) behind the last of ids (n, queries). mask (n, 1, queries, columns) is added to scores."""
+        """Logits (n, vocabulary) behind the last of ids (n, queries). mask (n, 1, queries, columns) is added to scores.
+
+        shared: what rows have in common, where queries is 1 and nothing of it is masked.
+        """
         x = self._embedding(ids)
         cos, sin = (table[:, :, None] for table in self._rotary(x, positions))
         for block, store in zip(self._blocks, stores, strict=True):
-            x = block(x, cos, sin, mask if isinstance(mask, torch.Tensor) else mask[block.kind], store)
+            x = block(x, cos, sin, mask if isinstance(mask, torch.Tensor) else mask[block.kind], store, shared)
         return self._head(self._norm(x[:, -1]))

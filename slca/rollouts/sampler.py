@@ -10,6 +10,7 @@ that belongs to (seed, t) alone. The same conversation therefore comes out whate
 ties.
 """
 
+import itertools
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -39,12 +40,17 @@ _CACHED = 1 << 20
 
 @dataclass(eq=False)
 class _Row:
-    """One conversation in slot ``slot``. ids: all its tokens; the first ``cached`` are in the cache. turn: None between turns."""
+    """One conversation in slot ``slot``. ids: all its tokens; the first ``cached`` are in the cache. turn: None between turns.
+
+    shared: the tokens that it has in common with all rows of its ``group``.
+    """
 
     key: int
     ids: list[int]
     limit: int
     random: np.random.Generator
+    group: int
+    shared: int
     uniforms: list[float] = field(default_factory=list)
     sampled: int = 0
     cached: int = 0
@@ -77,9 +83,10 @@ class TransformersGenerator:
         self._queue: deque[_Row] = deque()
         self._rows: list[_Row | None] = []  # by slot; None: the slot is free
         self._by_key: dict[int, _Row] = {}
+        self._groups = itertools.count()
 
     def add(self, key: int, prompt: Sequence[int], limit: int, seed: int) -> None:
-        row = _Row(key, list(prompt), limit, np.random.Generator(np.random.Philox(seed)))
+        row = _Row(key, list(prompt), limit, np.random.Generator(np.random.Philox(seed)), next(self._groups), len(prompt) - 1)
         self._by_key[key] = row
         self._queue.append(row)
 
@@ -139,6 +146,8 @@ class TransformersGenerator:
         if shared >= row.cached + _LEAST_SHARED:
             self.slots.copy(lender.slot, row.slot, shared)
             row.cached = shared
+            if shared == row.shared <= lender.shared:
+                row.group = lender.group
 
     def _bring_to_front(self, rows: list[_Row]) -> None:
         """Give ``rows`` the slots 0, 1, ..., in this order, where a pass reads the cache without copying it."""
@@ -169,7 +178,11 @@ class TransformersGenerator:
     def _advance(self, rows: Sequence[_Row]) -> list[tuple[int, Turn]]:
         """Compute the missing tokens of ``rows`` and sample one more for each; the turns that ended with it."""
         logits = self.slots.forward(
-            [row.slot for row in rows], [row.ids[row.cached :] for row in rows], [row.cached for row in rows]
+            [row.slot for row in rows],
+            [row.ids[row.cached :] for row in rows],
+            [row.cached for row in rows],
+            [row.group for row in rows],
+            min(row.shared for row in rows),
         )
         tokens, logprobs = draw(logits, [row.uniform() for row in rows], self._temperature)
         ended = []

@@ -23,6 +23,7 @@ from transformers.cache_utils import Cache, DynamicLayer
 
 from slca.errors import DataError
 from slca.rollouts.lean import Lean, fits
+from slca.rollouts.prefixes import prefixes
 
 _FIRST_COLUMNS = 512
 _EXACT_ATTENTION = ("sdpa", "eager")
@@ -109,10 +110,18 @@ class Slots:
         """Slots 0..slots-1 will be used."""
         self._reserved = max(self._reserved, slots)
 
-    def forward(self, slots: Sequence[int], tokens: Sequence[Sequence[int]], starts: Sequence[int]) -> torch.Tensor:
+    def forward(
+        self,
+        slots: Sequence[int],
+        tokens: Sequence[Sequence[int]],
+        starts: Sequence[int],
+        groups: Sequence[int] | None = None,
+        shared: int = 0,
+    ) -> torch.Tensor:
         """Append tokens[i], at least one, behind the first starts[i] tokens in slots[i]; (n, vocabulary) logits, float32.
 
-        The logits are those behind each row's last token.
+        The logits are those behind each row's last token. Rows of the same of ``groups`` have their first ``shared`` tokens in
+        common, all in the cache.
         """
         first_ones = list(slots) == list(range(len(slots)))
         lengths = np.array([len(row) for row in tokens])
@@ -139,7 +148,11 @@ class Slots:
             layer.now = now
         mask = self._mask(positions, now.columns_read)
         if self._lean:
-            return self._lean(ids, positions, mask, self._layers)
+            alike = None
+            if groups and first_ones and width == 1 and self._window is None and self._layers[0].is_initialized:
+                _, heads, _, head_width = self._layers[0].keys.shape
+                alike = prefixes(tuple(groups), shared, heads * head_width)
+            return self._lean(ids, positions, mask, self._layers, alike)
         output = self.model(
             input_ids=ids,
             attention_mask=mask,

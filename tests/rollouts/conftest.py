@@ -1,7 +1,8 @@
 """Policies for rollouts: scripted ones, and a random model that talks."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from slca.chat import ChatFormat
 from slca.chat.formats.hermes import OPEN
 from slca.policy.model import Policy
 from slca.records import Rollout, Task
+from slca.rollouts import prefixes
 from slca.rollouts.engine import Request
 
 Play = Callable[..., Any]
@@ -44,3 +46,18 @@ def talkative(policy: Policy) -> Policy:
 
     model.register_forward_hook(favour)
     return Policy(model, chat, "tiny")
+
+
+@pytest.fixture(scope="session")
+def always_worth_it() -> Callable[[], AbstractContextManager[None]]:
+    """Meanwhile, whatever rows share is read once, however little it is."""
+
+    @contextmanager
+    def worth() -> Iterator[None]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(prefixes, "_WORTH", 1)
+            prefixes.prefixes.cache_clear()
+            yield
+        prefixes.prefixes.cache_clear()
+
+    return worth

@@ -3,6 +3,7 @@
 import copy
 import functools
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -33,8 +34,10 @@ from trl.trainer.utils import add_fused_lm_head
 
 from slca.errors import DataError
 from slca.policy.model import Policy
+from slca.rollouts import slots
 from slca.rollouts.generator import Turn
 from slca.rollouts.lean import fits
+from slca.rollouts.prefixes import prefixes
 from slca.rollouts.sampler import TransformersGenerator, draw
 from slca.rollouts.slots import Slots
 
@@ -148,14 +151,19 @@ FAMILIES: dict[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_many_turns_in_few_rows_are_those_of_generate(family: str) -> None:
-    """Nine conversations of three turns in three rows, of which some begin alike: queueing, copying, moving, windows."""
+def random_model(family: str) -> Any:
     torch.manual_seed(0)
     model = AutoModelForCausalLM.from_config(FAMILIES[family]()).eval()
     for parameter in model.parameters():
         if parameter.ndim > 1:
             parameter.data.normal_(0, 0.3)  # so that texts differ and sometimes end
+    return model
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_many_turns_in_few_rows_are_those_of_generate(family: str) -> None:
+    """Nine conversations of three turns in three rows, of which some begin alike: queueing, copying, moving, windows."""
+    model = random_model(family)
     rng = np.random.default_rng(0)
     shared = rng.integers(3, 97, 12).tolist()
     prompts = [shared[: rng.integers(1, 12)] + rng.integers(3, 97, rng.integers(1, 20)).tolist() for _ in range(9)]
@@ -165,6 +173,32 @@ def test_many_turns_in_few_rows_are_those_of_generate(family: str) -> None:
     for conversation in said:
         for before, turn in conversation:
             assert turn.ids == greedy(model, before, 10, 2)
+            torch.testing.assert_close(torch.tensor(turn.logprobs), full_logprobs(model, before, turn), atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize(("family", "shares"), [("llama", True), ("qwen3", True), ("mistral with a window", False)])
+def test_members_whose_prompt_is_read_once_say_what_one_full_pass_says(
+    family: str, shares: bool, always_worth_it: Callable[[], AbstractContextManager[None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Groups of unequal size in fewer rows, two turns each; then conversations that begin with what two members said."""
+    model = random_model(family)
+    found = []
+    monkeypatch.setattr(slots, "prefixes", lambda *given: found.append(prefixes(*given)) or found[-1])
+    rng = np.random.default_rng(0)
+    prompts = [prompt for size in (20, 12, 15) for prompt in [rng.integers(3, 97, size).tolist()] * (size // 4)]
+    more = {(key, turn): rng.integers(3, 97, rng.integers(1, 9)).tolist() for key in range(len(prompts)) for turn in (1, 2)}
+    with always_worth_it():
+        said = converse(TransformersGenerator(model, END, 1.0, 8), prompts, lambda key, turn: more[key, turn], 2)
+        assert any(found) is shares
+        rows = TransformersGenerator(model, END, 1.0, 8)
+        first = sample(rows, prompts[:2], 10)
+        begun = [prompts[0] + turn.ids for turn in first]
+        assert first[0].ids != first[1].ids
+        for key, prompt in enumerate([*begun, *begun], start=2):
+            rows.add(key, prompt, 10, seed=key)
+        later = turns(rows, 4)
+    for conversation in [*said, *([(begun[key % 2], turn)] for key, turn in later.items())]:
+        for before, turn in conversation:
             torch.testing.assert_close(torch.tensor(turn.logprobs), full_logprobs(model, before, turn), atol=1e-4, rtol=0)
 
 
@@ -318,9 +352,9 @@ def test_the_members_of_a_group_cost_one_prompt_and_no_history_is_computed_again
     computed: list[int] = []
     forward = Slots.forward
 
-    def counted(self: Slots, slots: Any, tokens: Any, starts: Any) -> torch.Tensor:
+    def counted(self: Slots, slots: Any, tokens: Any, *rest: Any) -> torch.Tensor:
         computed.append(sum(len(row) for row in tokens))
-        return forward(self, slots, tokens, starts)
+        return forward(self, slots, tokens, *rest)
 
     monkeypatch.setattr(Slots, "forward", counted)
     prompt, glue = list(range(10, 60)), [5, 6, 7]
